@@ -1,7 +1,7 @@
-"""Benchmarks of solvers and training loops against their peers, run with ``make benchmark NAME=...``.
+"""Benchmarks against peers, run with ``make benchmark NAME=...``.
 
-Every benchmark yields records of plain numbers. Times are the best of several repeats after a warm-up call. Ratios
-compare times of the same run, because machines differ and are noisy.
+They yield records of plain numbers. Times are the best of several repeats after a
+warm-up call. Ratios compare times of the same run, because machines are noisy.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def write(name: str, records: list[Record], **more: Any) -> None:
-    """Write benchmarks/results/NAME.json with versions, machine, date and commit."""
+    """Write benchmarks/results/NAME.json with provenance."""
     from qubolearn.provenance import code, provenance
 
     when = {"date": datetime.now(UTC).isoformat(timespec="seconds"), **more, **code()}
@@ -38,26 +38,24 @@ def write(name: str, records: list[Record], **more: Any) -> None:
 
 
 def random_qubos(batch: int, n: int, seed: int = 0) -> Tensor:
-    """Return symmetric QUBOs ``[batch, n, n]`` with normal entries."""
     A = torch.randn(batch, n, n, generator=torch.Generator().manual_seed(seed + n))
     return (A + A.mT) / 2
 
 
 def timed(work: Callable[[], Done], clock: Callable[[], float] = time.perf_counter) -> tuple[float, Done]:
-    """Return the seconds of a call and its result."""
     began = clock()
     done = work()
     return clock() - began, done
 
 
-def seconds_of(work: Callable[[], object], repeats: int = 5, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Return the best time of several calls after one that is not counted."""
+def seconds_of(work: Callable[[], object], repeats: int = 5, clock: Any = time.perf_counter) -> float:
+    """Return the best time of several calls after a warm-up."""
     work()
     return min(timed(work, clock)[0] for _ in range(repeats))
 
 
 def filled(call: Callable[[int], float], first: int, seconds: float) -> float:
-    """Call with a growing effort until one call fills the seconds that are left; return the lowest energy."""
+    """Call with growing effort until the time is spent; return the lowest energy."""
     effort, spent, best, began = first, 0.0, math.inf, time.process_time()
     while True:
         best = min(best, call(effort))
@@ -71,7 +69,6 @@ def filled(call: Callable[[int], float], first: int, seconds: float) -> float:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Use this many threads inside the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -80,20 +77,13 @@ def threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def in_turns(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Return the seconds of several calls in turns, so that a busy moment of the machine affects all of them."""
-    times: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(rounds):
-        for name, work in works.items():
-            times[name].append(timed(work)[0])
-    return times
-
-
-def in_processes(work: Callable[[Work], Done], tasks: Sequence[Work], serial: bool = False) -> dict[Work, Done]:
-    """Return the results of all tasks, from one single-threaded process per physical core, or from this process."""
+def in_processes(
+    work: Callable[[Work], Done], tasks: Sequence[Work], serial: bool = False
+) -> dict[Work, Done]:
+    """Return all results, from one process per core or from this one."""
     if serial:
         return {task: work(task) for task in tasks}
-    context = get_context("spawn")  # threads of torch do not survive a fork
+    context = get_context("spawn")  # torch threads do not survive a fork
     shared = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
     cores = {Path(shared.format(cpu)).read_text() for cpu in os.sched_getaffinity(0)}
     with ProcessPoolExecutor(len(cores), context, torch.set_num_threads, (1,)) as pool:

@@ -1,10 +1,10 @@
-"""Inequalities in the moves of our solvers, against slack bits under neal and against CP-SAT, at equal CPU seconds."""
+"""Inequalities in moves, slack bits and CP-SAT at equal CPU seconds."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -20,29 +20,36 @@ from qubolearn import AutoSolver, Groups, ParallelTempering, QubolearnError, Sim
 from qubolearn.qubo import LinearConstraint, with_penalties
 from qubolearn.solvers import PopulationAnnealing
 
-#: CPU seconds of each solver on an instance, instances of a family, and reads of annealing.
-SECONDS, INSTANCES, READS = 1.0, 3, 20
+#: CPU seconds per instance, and reads of annealing.
+SECONDS, READS = 1.0, 20
+LOADS = "groups: equal loads, 60 jobs on 5"
+#: Instances of a family: three, or
+INSTANCES = {LOADS: 10}
 
 
 class Case(NamedTuple):
-    """An integer QUBO ``[n, n]`` to minimize under groups and constraints (a ``[m, n]``, b ``[m]``)."""
+    """An integer QUBO ``[n, n]`` with groups and constraints a·x <= b."""
 
     A: Any
     groups: Groups
     a: Any
     b: Any
-    parts: Any = None  # flows and distances of quadratic assignment
+    parts: Any = None  # of quadratic assignment
+    loads: Any = ()  # rows r with 50 (r·x)² in A
+    offset: int = 0  # added to the energy for gaps
 
 
 def knapsack(rng: np.random.Generator, constraints: int = 1, n: int = 100, pairs: float = 0.0) -> Case:
-    """Return items of values and sizes 10 to 99 and capacities of half of all sizes; with pairs, values of pairs."""
+    """Return items of values and sizes 10 to 99, with half their size as capacity."""
     sizes = rng.integers(10, 100, (constraints, n))
-    values = np.diag(rng.integers(10, 100, n)) + np.triu(rng.integers(1, 100, (n, n)) * (rng.random((n, n)) < pairs), 1)
+    values = np.diag(rng.integers(10, 100, n)) + np.triu(
+        rng.integers(1, 100, (n, n)) * (rng.random((n, n)) < pairs), 1
+    )
     return Case(-values, Groups(()), sizes, sizes.sum(1) // 2)
 
 
 def assignment(rng: np.random.Generator, jobs: int = 40, machines: int = 5) -> Case:
-    """Return generalized assignment, class C of the OR-Library: one machine per job, capacities of 80 %."""
+    """Return generalized assignment, class C of the OR-Library."""
     sizes, n = rng.integers(5, 26, (jobs, machines)), jobs * machines
     a = np.einsum("jk,km->kjm", sizes, np.eye(machines, dtype=int)).reshape(machines, n)
     A, limits = np.diag(rng.integers(10, 51, n)), (0.8 * sizes.sum(0) / machines).astype(int)
@@ -50,7 +57,7 @@ def assignment(rng: np.random.Generator, jobs: int = 40, machines: int = 5) -> C
 
 
 def bin_packing(rng: np.random.Generator, items: int = 20, bins: int = 14) -> Case:
-    """Return items of 20 to 69 for bins of 100, of which as few as possible are used."""
+    """Return items of 20 to 69 for as few bins of 100 as possible."""
     n, sizes = items * bins + bins, rng.integers(20, 70, items)
     a = np.kron(np.append(sizes, -100), np.eye(bins, dtype=int))
     A = np.diag((np.arange(n) >= items * bins).astype(int))
@@ -58,7 +65,7 @@ def bin_packing(rng: np.random.Generator, items: int = 20, bins: int = 14) -> Ca
 
 
 def clustering(rng: np.random.Generator, points: int = 40, clusters: int = 4) -> Case:
-    """Return capacitated clustering: distances of points in the plane within clusters of limited weight."""
+    """Return distances within clusters of limited weight."""
     places, weights = rng.integers(0, 100, (points, 2)), rng.integers(1, 10, points)
     distances = np.triu(np.abs(places[:, None] - places).sum(2), 1)
     a = np.kron(weights, np.eye(clusters, dtype=int))
@@ -68,26 +75,31 @@ def clustering(rng: np.random.Generator, points: int = 40, clusters: int = 4) ->
 
 
 def quadratic_assignment(rng: np.random.Generator, rows: int = 3, columns: int = 4) -> Case:
-    """Return facilities with random flows for the places of a grid, as Nugent's: flow times distance, one each."""
+    """Return facilities with random flows on a grid, as Nugent's."""
     k = rows * columns
     flows = np.triu(rng.integers(1, 10, (k, k)) * (rng.random((k, k)) < 0.6), 1)
     places = np.stack(np.divmod(np.arange(k), columns), 1)
     distances = np.abs(places[:, None] - places).sum(2)
-    a = np.kron(np.ones((1, k), int), np.eye(k, dtype=int))  # at most one facility per place
+    a = np.kron(np.ones((1, k), int), np.eye(k, dtype=int))  # one facility per place at most
     return Case(np.kron(flows, distances), Groups.consecutive(k, k), a, np.ones(k, int), (flows, distances))
 
 
 def capacities(rng: np.random.Generator, jobs: int = 60, machines: int = 5) -> Case:
-    """Return jobs on machines of equal load: costs of 100 to 1,000, and 50 (load - mean load)² without its constant."""
+    """Return jobs of costs 100 to 1,000 on machines, plus 50 (load - mean load)²."""
     sizes, n = rng.integers(1, 10, jobs), jobs * machines
-    A = np.triu(np.kron(100 * np.outer(sizes, sizes), np.eye(machines, dtype=int)), 1)
-    linear = 50 * sizes**2 - 100 // machines * sizes.sum() * sizes
-    A += np.diag(np.repeat(linear, machines) + rng.integers(100, 1001, n))
-    return Case(A, Groups.consecutive(jobs, machines), np.zeros((0, n), int), np.zeros(0, int))
+    loads = np.kron(sizes, np.eye(machines, dtype=int))
+    A = sum(map(_square, loads)) - np.diag(100 // machines * sizes.sum() * loads.sum(0))
+    none, constant = np.zeros((0, n), int), 50 // machines * sizes.sum() ** 2
+    groups = Groups.consecutive(jobs, machines)
+    return Case(A + np.diag(rng.integers(100, 1001, n)), groups, none, none[:, 0], None, loads, constant)
+
+
+def _square(row: Any) -> Any:
+    return 50 * np.triu(np.outer(row, row) * (2 - np.eye(len(row), dtype=int)))
 
 
 def coloring(rng: np.random.Generator, nodes: int = 60, colors: int = 4) -> Case:
-    """Return a random graph of mean degree 8.4 whose neighbors should have different colors."""
+    """Return a random graph of mean degree 8.4 to color."""
     edges = np.triu(rng.random((nodes, nodes)) < 8.4 / nodes, 1).astype(int)
     A = np.kron(edges, np.eye(colors, dtype=int))
     return Case(A, Groups.consecutive(nodes, colors), np.zeros((0, len(A)), int), np.zeros(0, int))
@@ -103,45 +115,51 @@ FAMILIES = {
     "clustering, 40 points in 4": clustering,
     "quadratic assignment, 3 x 4 grid": quadratic_assignment,
     "quadratic assignment, 5 x 5 grid": partial(quadratic_assignment, rows=5, columns=5),
-    "groups: equal loads, 60 jobs on 5": capacities,
+    LOADS: capacities,
     "groups: 4 colors of 60 nodes": coloring,
 }
 
 
-def constraints(quick: bool) -> Iterator[Record]:
-    """Yield the mean gap to the best known energy for each family and solver, and the share of allowed answers."""
-    instances, seconds = (1, 0.05) if quick else (INSTANCES, SECONDS)
-    cells = [(family, name) for family in FAMILIES for name in SOLVERS if _runs(name, family)]
-    tasks = [(*cell, k, seconds) for cell in cells for k in range(instances)]
+def loads(quick: bool) -> Iterator[Record]:
+    """Yield the same for equal loads, where CP-SAT also gets 60 times as long."""
+    yield from constraints(quick, [LOADS])
+
+
+def constraints(quick: bool, among: Sequence[str] = ()) -> Iterator[Record]:
+    """Yield the mean gap and allowed answers of each solver on each family."""
+    seconds = 0.05 if quick else SECONDS
+    counts = {family: 1 if quick else INSTANCES.get(family, 3) for family in among or FAMILIES}
+    cells = [(family, name) for family in counts for name in SOLVERS if _runs(name, family)]
+    tasks = [(*cell, k, seconds) for cell in cells for k in range(counts[cell[0]])]
     longest = sorted(tasks, key=lambda task: "long" not in task[1])
     found = in_processes(_work, longest, serial=quick)
-    for family in FAMILIES:
+    for family, count in counts.items():
         names = [name for each, name in cells if each == family]
-        results = {name: [found[family, name, k, seconds] for k in range(instances)] for name in names}
-        best = np.min([[energy for energy, _ in some] for some in results.values()], 0)
-        for name, some in results.items():
-            energies, spent = np.array(some).T
+        results = {
+            name: np.array([found[family, name, k, seconds] for k in range(count)]).T for name in names
+        }
+        cases = [FAMILIES[family](np.random.default_rng(k)) for k in range(count)]
+        best = np.min([energies for energies, _ in results.values()], 0)
+        sizes = np.abs(best + [case.offset for case in cases]).clip(1)
+        for name, (energies, spent) in results.items():
             right = np.isfinite(energies)
-            gaps = (energies[right] - best[right]) / np.abs(best[right]).clip(1)
-            about = {
-                "family": family,
-                "n": len(FAMILIES[family](np.random.default_rng(0)).A),
-                "solver": name,
-                "instances": instances,
-            }
-            counts = {"allowed": int(right.sum()), "best": int((energies == best).sum())}
-            mean = float(100 * gaps.mean()) if right.any() else None
-            yield {**about, "cpu_seconds": float(spent.mean()), **counts, "gap": mean}
+            about = {"family": family, "n": len(cases[0].A), "solver": name, "instances": count}
+            answers = {"allowed": int(right.sum()), "best": int((energies == best).sum())}
+            gap = float(100 * ((energies - best) / sizes)[right].mean()) if right.any() else None
+            yield {**about, "cpu_seconds": float(spent.mean()), **answers, "gap": gap}
 
 
 def _runs(name: str, family: str) -> bool:
-    only = {"scipy, 2-opt": "quadratic assignment", "tempering": "groups"}.get(name, "")
-    written = HAS_ORTOOLS and "loads" not in family  # as products of bits, which is not how one writes loads for CP-SAT
-    return family.startswith(only) and ("CP-SAT" not in name or written)
+    if "CP-SAT" in name and not HAS_ORTOOLS:
+        return False
+    if "times" in name:
+        return ("60 times" in name) == (family == LOADS)
+    starts = {"scipy, 2-opt": "quadratic assignment", "tempering": "groups"}
+    return family.startswith(starts.get(name, ""))
 
 
 def _work(task: tuple[str, str, int, float]) -> tuple[float, float]:
-    """Return the energy and the CPU seconds of a solver on an instance of a family."""
+    """Return the energy and CPU seconds of a solver on an instance."""
     family, name, seed, seconds = task
     case = FAMILIES[family](np.random.default_rng(seed))
     spent, energy = timed(partial(SOLVERS[name], case, seconds), time.process_time)
@@ -149,7 +167,6 @@ def _work(task: tuple[str, str, int, float]) -> tuple[float, float]:
 
 
 def ours(make: Callable[[int], Any], case: Case, seconds: float) -> float:
-    """Return the lowest energy of a solver with as many sweeps as fit."""
     A = torch.tensor(case.A, dtype=torch.float64)[None]
     limits = [LinearConstraint(*each) for each in zip(case.a, case.b, strict=True)]
 
@@ -163,7 +180,7 @@ def ours(make: Callable[[int], Any], case: Case, seconds: float) -> float:
 
 
 def two_opt(case: Case, seconds: float) -> float:
-    """Return the lowest energy of SciPy's 2-opt, from random starts until the seconds are over."""
+    """Return the lowest energy of SciPy's 2-opt from random starts."""
     (flows, distances), best, began, seed = case.parts, math.inf, time.process_time(), 0
     while time.process_time() < began + seconds:
         options = {"rng": np.random.default_rng(seed)}
@@ -173,9 +190,9 @@ def two_opt(case: Case, seconds: float) -> float:
 
 
 def slack_bits(case: Case, seconds: float) -> float:
-    """Return the lowest allowed energy of neal, with constraints as penalties of slack bits; infinity if there is none.
+    """Return the lowest allowed energy of neal with slack bits.
 
-    A penalty exceeds what any one bit can gain. The slack of a·x <= b is written in binary, from 0 to b - min a·x.
+    A penalty exceeds what a bit can gain. The slack of a·x <= b is binary, up to b - min a·x.
     """
     n, A = len(case.A), case.A.astype(float)
     largest = (np.abs(A) + np.abs(A.T)).sum(1).max()
@@ -198,7 +215,10 @@ def slack_bits(case: Case, seconds: float) -> float:
 
 
 def cp_sat(case: Case, seconds: float) -> float:
-    """Return the lowest energy that CP-SAT of OR-Tools finds with one worker; products of bits are new variables."""
+    """Return the lowest energy of CP-SAT with one worker.
+
+    New variables are loads and their squares, else products of bits.
+    """
     from ortools.sat.python import cp_model
 
     model, n = cp_model.CpModel(), len(case.A)
@@ -207,11 +227,18 @@ def cp_sat(case: Case, seconds: float) -> float:
         model.add_exactly_one(x[i] for i in group)
     for a, b in zip(case.a, case.b, strict=True):
         model.add(sum(int(value) * bit for value, bit in zip(a, x, strict=True) if value) <= int(b))
-    terms = [int(case.A[i, i]) * x[i] for i in range(n)]
-    for i, j in zip(*np.nonzero(np.triu(case.A, 1)), strict=True):
+    A, terms = case.A, []
+    for row in case.loads:
+        load, square = model.new_int_var(0, int(row.sum()), ""), model.new_int_var(0, int(row.sum()) ** 2, "")
+        model.add(load == sum(int(size) * bit for size, bit in zip(row, x, strict=True) if size))
+        model.add_multiplication_equality(square, [load, load])
+        terms.append(50 * square)
+        A = A - _square(row)
+    terms += [int(A[i, i]) * x[i] for i in range(n)]
+    for i, j in zip(*np.nonzero(np.triu(A, 1)), strict=True):
         both = model.new_bool_var(f"{i} {j}")
         model.add_multiplication_equality(both, [x[i], x[j]])
-        terms.append(int(case.A[i, j]) * both)
+        terms.append(int(A[i, j]) * both)
     model.minimize(sum(terms))
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds, solver.parameters.num_workers = seconds, 1
@@ -228,5 +255,6 @@ SOLVERS: dict[str, Callable[[Case, float], float]] = {
     "neal, slack bits": slack_bits,
     "CP-SAT": cp_sat,
     "CP-SAT, 10 times as long": lambda case, seconds: cp_sat(case, 10 * seconds),
+    "CP-SAT, 60 times as long": lambda case, seconds: cp_sat(case, 60 * seconds),
     "scipy, 2-opt": two_opt,
 }

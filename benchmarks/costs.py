@@ -1,7 +1,7 @@
-"""Predict-then-optimize: normalized regret of networks that learn QUBOs from costs, and PyEPO where costs are linear.
+"""Predict-then-optimize: regret of QUBOs learned from costs, and PyEPO.
 
-Costs follow the generator of PyEPO: c = (((B p) / √5 + 3)^degree + 1) / 3.5^degree, with random B of 0 and 1 and
-uniform noise of ±50 %. The network is linear in p, so it fits the costs at degree 1 only.
+Costs are PyEPO's: c = (((B p) / √5 + 3)^degree + 1) / 3.5^degree, with random B of 0 and
+1 and uniform noise of ±50 %. The network, linear in p, fits degree 1 only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from qubolearn.solvers.constrained import Constrained
 from qubolearn.training.optimizers import Cosine
 
 INPUTS, TRAINED, TESTED, BATCH, RATE = 5, 1000, 1000, 32, 3e-2
-#: Losses and their epochs, the same for all tasks.
+#: Losses and their epochs.
 LOSSES = {
     "two-stage": (CostRegression(), 60),
     "SPO+": (SPOPlus(), 30),
@@ -33,15 +33,15 @@ LOSSES = {
 
 
 def costs(count: int, size: int, degree: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Return p ``[count, 5]`` and costs ``[count, size]``."""
     random = np.random.default_rng(seed)
     B, p = random.binomial(1, 0.5, (size, INPUTS)), random.normal(size=(count, INPUTS))
-    c = ((p @ B.T / np.sqrt(INPUTS) + 3) ** degree + 1) / 3.5**degree * random.uniform(0.5, 1.5, (count, size))
+    mean = ((p @ B.T / np.sqrt(INPUTS) + 3) ** degree + 1) / 3.5**degree
+    c = mean * random.uniform(0.5, 1.5, (count, size))
     return torch.tensor(p, dtype=torch.float32), torch.tensor(c / c.mean(), dtype=torch.float32)
 
 
 def pairs(c: Tensor, n: int) -> Tensor:
-    """Return symmetric matrices ``[count, n, n]`` with zero diagonal of values ``[count, n(n-1)/2]``."""
+    """Return symmetric matrices of upper triangles ``[count, n(n-1)/2]``."""
     i, j = torch.triu_indices(n, n, 1)
     W = c.new_zeros(len(c), n, n)
     W[:, i, j] = c
@@ -49,14 +49,14 @@ def pairs(c: Tensor, n: int) -> Tensor:
 
 
 def max_cut(n: int, degree: int, count: int, seed: int) -> dict[str, Any]:
-    """Return the data of cuts: edge weights are costs less their mean, so that both signs occur; node 0 is fixed."""
+    """Return cuts: edge weights are costs less their mean; node 0 is fixed."""
     p, c = costs(count, n * (n - 1) // 2, degree, seed)
     W = pairs(c - c.mean(), n)
     return {"p": p, "A_true": W - torch.diag_embed(W.sum(2)), "clamp": {0: 0}, "solver": ExhaustiveSearch()}
 
 
 def quadratic_knapsack(n: int, degree: int, count: int, seed: int) -> dict[str, Any]:
-    """Return the data of subsets within a capacity, with values of items and of pairs."""
+    """Return subsets within a capacity, with values of items and pairs."""
     p, c = costs(count, n * (n + 1) // 2, degree, seed)
     weights = torch.from_numpy(np.random.default_rng(seed + 1).uniform(3, 8, n))
     every = torch.cartesian_prod(*[torch.arange(2)] * n)
@@ -65,7 +65,7 @@ def quadratic_knapsack(n: int, degree: int, count: int, seed: int) -> dict[str, 
 
 
 def portfolio(n: int, degree: int, count: int, seed: int) -> dict[str, Any]:
-    """Return the data of four assets: predicted returns, and a known covariance matrix of four factors."""
+    """Return four assets: predicted returns, known covariances."""
     p, c = costs(count, n, degree, seed)
     factors = torch.from_numpy(np.random.default_rng(seed + 1).normal(size=(n, 4))).float() / 2
     chosen = torch.stack([torch.eye(n)[list(some)].sum(0) for some in combinations(range(n), 4)])
@@ -73,9 +73,10 @@ def portfolio(n: int, degree: int, count: int, seed: int) -> dict[str, Any]:
 
 
 def assignment(n: int, degree: int, count: int, seed: int) -> dict[str, Any]:
-    """Return the data of quadratic assignment: known flows between facilities, predicted distances of locations."""
+    """Return quadratic assignment: known flows, predicted distances."""
     p, c = costs(count, n * (n - 1) // 2, degree, seed)
-    flows = pairs(torch.from_numpy(np.random.default_rng(seed + 1).uniform(size=(1, n * (n - 1) // 2))).float(), n)[0]
+    drawn = np.random.default_rng(seed + 1).uniform(size=(1, n * (n - 1) // 2))
+    flows = pairs(torch.from_numpy(drawn).float(), n)[0]
     A = torch.einsum("ij,kab->kiajb", flows, pairs(c, n)).reshape(count, n * n, n * n)
     states = torch.stack([torch.eye(n)[list(order)].flatten() for order in permutations(range(n))])
     return {"p": p, "A_true": A, "solver": ListedStates(states)}
@@ -91,19 +92,18 @@ TASKS: dict[str, tuple[Callable[..., dict[str, Any]], int, tuple[int, ...]]] = {
 
 
 def quadratic(quick: bool) -> Iterator[Record]:
-    """Yield regrets of all losses on quadratic tasks, on test instances that no choice depends on."""
+    """Yield regrets of all losses on quadratic tasks."""
     cells = [(task, make, n, degree) for task, (make, n, degrees) in TASKS.items() for degree in degrees]
     with threads(1):
         for task, make, n, degree in cells[2:3] if quick else cells:
             given = make(n, degree, 400 if quick else TRAINED + TESTED, 0)
             data = CostData(**given, validation=0, test=0.5)
-            record: Record = {"task": task, "bits": data.bits, "degree": degree, "trained": data.size("train")}
+            record: Record = {"task": task, "bits": data.bits, "degree": degree}
             for name, (loss, epochs) in LOSSES.items():
                 network, optimizer = untrained(data), Adam(RATE, schedule=Cosine())
                 how: Any = {"epochs": epochs, "batch_size": BATCH, "optimizer": optimizer, "validation": None}
-                record[f"{name} s"], _ = timed(
-                    partial(fit, network, data, loss, solver=given["solver"], **how), time.process_time
-                )
+                work = partial(fit, network, data, loss, solver=given["solver"], **how)
+                record[f"{name} s"], _ = timed(work, time.process_time)
                 found = 100 * evaluate(network, data).scores["regret"]
                 record |= {name: found.mean().item(), f"{name} error": found.std().item() / len(found) ** 0.5}
             yield {**record, "QuboLayer": 100 * through_layer(data, given)}
@@ -116,7 +116,7 @@ def untrained(data: CostData) -> QuboNetwork:
 
 
 def through_layer(data: CostData, given: dict[str, Any]) -> float:
-    """Return the regret after training by the true cost of the decision, through the pairs of ``QuboLayer``."""
+    """Return the regret after training through the pairs of ``QuboLayer``."""
     network, train = untrained(data), data.whole("train")
     solver = Constrained(given["solver"], given.get("clamp"), None)
     layer, optimizer = QuboLayer(solver, pairs=True), torch.optim.Adam(network.parameters(), RATE)
@@ -131,7 +131,7 @@ def through_layer(data: CostData, given: dict[str, Any]) -> float:
 
 
 def linear(quick: bool) -> Iterator[Record]:
-    """Yield regret and seconds of SPO+ in PyEPO (Pyomo and HiGHS) and here, on tasks and generators of PyEPO."""
+    """Yield regret and seconds of SPO+ in PyEPO (Pyomo and HiGHS) and here."""
     from pyepo import data, model
 
     train, epochs = (20, 1) if quick else (200, 20)
@@ -139,11 +139,12 @@ def linear(quick: bool) -> Iterator[Record]:
     options = {"backend": "pyomo", "solver": "appsi_highs"}
     weights, *items = data.knapsack.genData(num_items=12, dim=2, **how)
     path, tour = model.shortestPathModel((5, 5), **options), model.tspModel(6, formulation="GG", **options)
+    sack = model.knapsackModel(weights, weights.sum(1) / 2, **options)
     every = torch.cartesian_prod(*[torch.arange(2)] * 12)
     fits = (every.double() @ torch.tensor(weights.T) <= torch.tensor(weights.sum(1) / 2)).all(1)
     tasks = {
         "shortest path, 5 x 5": (path, paths(path.arcs), *data.shortestpath.genData(grid=(5, 5), **how)),
-        "knapsack, 12 items": (model.knapsackModel(weights, weights.sum(1) / 2, **options), every[fits], *items),
+        "knapsack, 12 items": (sack, every[fits], *items),
         "TSP, 6 cities": (tour, tours(tour.edges), *data.tsp.genData(num_nodes=6, **how)),
     }
     with threads(1):
@@ -158,7 +159,7 @@ def linear(quick: bool) -> Iterator[Record]:
 
 
 def paths(arcs: list[tuple[int, int]]) -> Tensor:
-    """Return all paths from node 0 to the last one as bits of the arcs."""
+    """Return all paths from the first to the last node as bits of arcs."""
     last, done, open_ = max(max(arc) for arc in arcs), [], [(0, [])]
     while open_:
         node, taken = open_.pop()
@@ -169,14 +170,14 @@ def paths(arcs: list[tuple[int, int]]) -> Tensor:
 
 
 def tours(edges: list[tuple[int, int]]) -> Tensor:
-    """Return all tours as bits of the edges."""
     cities = 1 + max(max(edge) for edge in edges)
-    rounds = [{frozenset(step) for step in zip((0, *o), (*o, 0), strict=True)} for o in permutations(range(1, cities))]
+    orders = permutations(range(1, cities))
+    rounds = [{frozenset(step) for step in zip((0, *o), (*o, 0), strict=True)} for o in orders]
     return torch.tensor([[float(frozenset(edge) in some) for edge in edges] for some in rounds]).unique(dim=0)
 
 
 def in_pyepo(model: Any, p: Any, c: Any, train: int, epochs: int) -> Any:
-    """Return the regret of each test instance, over the mean optimum, of SPO+ in PyEPO."""
+    """Return the regret of each test instance of SPO+ in PyEPO."""
     import pyepo
     from torch.utils.data import DataLoader
 
@@ -194,9 +195,10 @@ def in_pyepo(model: Any, p: Any, c: Any, train: int, epochs: int) -> Any:
 
 
 def here(model: Any, states: Tensor, p: Any, c: Any, train: int, epochs: int) -> Any:
-    """Return the same with our SPO+ and an exact search of the listed states."""
+    """Return the same with our SPO+ and exact search."""
     A, listed = torch.diag_embed(torch.tensor(c)) * int(model.modelSense), ListedStates(states)
-    first, test = (CostData(p[k], A[k], solver=listed, validation=0) for k in (slice(train), slice(train, None)))
+    rows = slice(train), slice(train, None)
+    first, test = (CostData(p[k], A[k], solver=listed, validation=0) for k in rows)
     torch.manual_seed(0)
     network = QuboNetwork(nn.Linear(INPUTS, c.shape[1]), topology("diagonal", c.shape[1]))
     how = {"epochs": epochs, "batch_size": BATCH, "optimizer": Adam(RATE), "validation": None}

@@ -1,5 +1,6 @@
-"""``fit(network, data)`` with nothing else, on three problems whose generators are here, next to chains of logistic
-regressions. The defaults were chosen on data of other seeds, from 1000 on.
+"""``fit(network, data)`` alone on three problems, next to chains of logistic regressions.
+
+Defaults were compared on data of the choosing seeds; reports are on other seeds.
 """
 
 from __future__ import annotations
@@ -7,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
@@ -15,19 +17,21 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks import Record, timed
-from qubolearn import Arrays, QuboNetwork, evaluate, fit, topology
+from qubolearn import Adam, Arrays, QuboNetwork, evaluate, fit, topology
 from qubolearn.networks import GraphBody
 from qubolearn.qubo import all_states
+from qubolearn.training.defaults import default_optimizer
+from qubolearn.training.optimizers import Cosine
 
 NODES, EDGES = 12, 0.3
 SEEDS, TESTED = 5, 2000
-#: The first seeds of training and test data.
-REPORTING, TEST = 4000, 9000
+#: First seeds of choosing and of reporting, and the offset for test data.
+CHOOSING, REPORTING, TEST = 1000, 4000, 9000
 CHOICES = tuple(10.0**k for k in range(-3, 5))  # C of the chains
 
 
 class Data(NamedTuple):
-    p: Any  # [count, m], or features of nodes and of pairs
+    p: Any  # or features of nodes and pairs
     x: Tensor
 
 
@@ -38,24 +42,29 @@ def signs(count: int, seed: int) -> Data:
 
 
 def vertex_cover(count: int, seed: int) -> Data:
-    """Return random graphs with weights of nodes, and the cheapest set of nodes that touches every edge."""
+    """Return random weighted graphs and their cheapest vertex covers."""
     generator = torch.Generator().manual_seed(seed)
     graph, weights = _graphs(count, generator), 0.5 + torch.rand(count, NODES, generator=generator)
     x, (i, j) = all_states(NODES), torch.triu_indices(NODES, NODES, 1)
     uncovered = (1 - x[:, i]) * (1 - x[:, j])
-    cost = [w @ x.T + NODES * g @ uncovered.T for w, g in zip(weights.split(250), graph.split(250), strict=True)]
+    cost = [
+        w @ x.T + NODES * g @ uncovered.T for w, g in zip(weights.split(250), graph.split(250), strict=True)
+    ]
     return Data((weights[..., None], graph[..., None]), x[torch.cat([some.argmin(1) for some in cost])])
 
 
 def independent_set(count: int, seed: int) -> Data:
-    """Return random graphs whose largest set of nodes without an edge is unique, and that set."""
-    generator, x, (i, j) = torch.Generator().manual_seed(seed), all_states(NODES), torch.triu_indices(NODES, NODES, 1)
+    """Return random graphs with unique largest independent sets."""
+    generator, x = torch.Generator().manual_seed(seed), all_states(NODES)
+    i, j = torch.triu_indices(NODES, NODES, 1)
     graphs, sets, found = list[Tensor](), list[Tensor](), 0
     while found < count:
         graph = _graphs(500, generator)
         size = x.sum(1) - NODES * graph @ (x[:, i] * x[:, j]).T
         unique = (size == size.amax(1, keepdim=True)).sum(1) == 1
-        graphs, sets, found = [*graphs, graph[unique]], [*sets, x[size[unique].argmax(1)]], found + int(unique.sum())
+        graphs.append(graph[unique])
+        sets.append(x[size[unique].argmax(1)])
+        found += int(unique.sum())
     return Data((torch.ones(count, NODES, 1), torch.cat(graphs)[:count, :, None]), torch.cat(sets)[:count])
 
 
@@ -71,20 +80,33 @@ PROBLEMS: dict[str, tuple[Callable[[int, int], Data], int]] = {
 }
 
 
-def trained(problem: str, seed: int) -> tuple[float, float]:
-    """Train a linear body, or a graph network; return the percentage of exactly right answers, and CPU seconds."""
-    generate, count = PROBLEMS[problem]
+#: name -> factor of the learning rate, arguments of the network, arguments of fit
+CHANGES: dict[str, tuple[float, Record, Record]] = {
+    "none": (1, {}, {}),
+    "rate / 4": (0.25, {}, {}),
+    "rate * 4": (4, {}, {}),
+    "batch 128": (1, {}, {"batch_size": 128}),
+    "entries bounded": (1, {"bound": True}, {}),
+    "couplings centered": (1, {"centered": True}, {}),
+}
+
+
+def trained(problem: str, seed: int, change: str = "none") -> tuple[float, float]:
+    """Return the percentage of right answers of a network, and CPU seconds."""
+    (generate, count), (factor, head, options) = PROBLEMS[problem], CHANGES[change]
     data, test = generate(count, seed), generate(TESTED, TEST + seed)
     torch.manual_seed(seed)
     pattern = topology("dense", data.x.shape[1])
     body = nn.Linear(4, pattern.size) if isinstance(data.p, Tensor) else GraphBody(pattern, nodes=1)
-    network = QuboNetwork(body, pattern)
-    seconds, _ = timed(partial(fit, network, (data.p, data.x), seed=seed), time.process_time)
+    network = QuboNetwork(body, pattern, **head)
+    if factor != 1:
+        options = {"optimizer": Adam(factor * default_optimizer(network).learning_rate, Cosine())}
+    seconds, _ = timed(partial(fit, network, (data.p, data.x), seed=seed, **options), time.process_time)
     return 100 * evaluate(network, Arrays(test.p, test.x, validation=0)).metrics["accuracy"], seconds
 
 
 def chain(problem: str, seed: int) -> float:
-    """Return the same percentage of a chain of logistic regressions whose C is chosen on a fifth of the data."""
+    """Return the percentage of a chain, whose C is chosen on a fifth of the data."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.multioutput import ClassifierChain
 
@@ -102,10 +124,21 @@ def _flat(p: Any) -> Any:
 
 
 def defaults(quick: bool) -> Iterator[Record]:
-    """Yield a record per problem: fit with its defaults and the chain, over five draws of data and weights."""
+    """Yield a record per problem: fit and the chain over five draws."""
     for problem in PROBLEMS:
         seeds = [REPORTING + seed for seed in range(1 if quick else SEEDS)]
         right, seconds = zip(*(trained(problem, seed) for seed in seeds), strict=True)
-        spread, chains = stdev(right) if len(right) > 1 else 0.0, fmean(chain(problem, seed) for seed in seeds)
+        spread = stdev(right) if len(right) > 1 else 0.0
+        chains = fmean(chain(problem, seed) for seed in seeds)
         found = {"problem": problem, "right": fmean(right), "spread": spread, "chain": chains}
         yield {**found, "seconds": fmean(seconds), "seeds": len(seeds)}
+
+
+def variants(quick: bool) -> Iterator[Record]:
+    """Yield a record per changed default, on choosing and reporting seeds."""
+    for change in list(CHANGES)[:1] if quick else CHANGES:
+        found: Record = {"change": change}
+        for (part, first), problem in product((("choosing", CHOOSING), ("reporting", REPORTING)), PROBLEMS):
+            seeds = range(first, first + (1 if quick else 3))
+            found[f"{problem}, {part}"] = fmean(trained(problem, seed, change)[0] for seed in seeds)
+        yield found

@@ -1,8 +1,8 @@
 """Losses for many bits: recover a planted QUBO from its lowest states, against n.
 
-Bits form a strip of a grid, whose lowest states dynamic programming finds exactly. Couplings are planted once and
-shared by all instances; biases are p. The learner receives the graph and p, and learns one coupling per edge. There are
-two kinds: single ``bits``, and one-hot ``groups`` of four.
+Bits form a strip of a grid, solved by dynamic programming. All instances share planted
+couplings; biases are p. The learner gets graph and p, and learns one coupling per edge,
+of single ``bits`` or of one-hot ``groups`` of four.
 """
 
 from __future__ import annotations
@@ -22,26 +22,27 @@ from qubolearn.training.optimizers import Cosine
 
 Kind = Literal["bits", "groups"]
 SIZES, SEEDS = (16, 32, 64, 128), 3
-#: Instances of a training set and of a test set; a training run has 20 epochs of 20 steps.
+#: Training and test instances; a run has 20 epochs of 20 steps.
 TRAINED, TESTED, EPOCHS, BATCH = 1000, 300, 20, 50
-#: Standard deviation of biases; that of couplings is 1. Weaker ones leave more to the couplings.
+#: Standard deviation of biases; that of couplings is 1.
 FIELD = 0.5
 
 
 class Planted:
-    """Planted couplings of n bits on a strip of four bits or two groups of four, whose lowest states are the labels."""
+    """Planted couplings on a strip, whose lowest states are the labels."""
 
     def __init__(self, n: int, kind: Kind = "bits", seed: int = 0) -> None:
         self.n, self.kind, wide, size = n, kind, *((4, 1) if kind == "bits" else (2, 4))
         units = torch.arange(n // size).reshape(-1, wide)
-        along, across = (units[:-1].flatten(), units[1:].flatten()), (units[:, :-1].flatten(), units[:, 1:].flatten())
-        pairs = torch.stack([torch.cat(both) for both in zip(along, across, strict=True)])
+        first = torch.cat([units[:-1].flatten(), units[:, :-1].flatten()])
+        pairs = torch.stack([first, torch.cat([units[1:].flatten(), units[:, 1:].flatten()])])
         i, j = torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")
         self.edges = (size * pairs[:, :, None] + torch.stack([i.flatten(), j.flatten()])[:, None]).flatten(1)
         J = torch.randn(self.edges.shape[1], generator=torch.Generator().manual_seed(1000 * seed + n))
         self.linear, self.couplings = torch.zeros(n), J  # of groups
         if kind == "bits":  # of spins ±1
-            self.linear, self.couplings = self.linear.index_add(0, self.edges.flatten(), -2 * J.repeat(2)), 4 * J
+            self.linear = self.linear.index_add(0, self.edges.flatten(), -2 * J.repeat(2))
+            self.couplings = 4 * J
         number = torch.arange(16)  # the states of a column
         pair = torch.cat([torch.eye(4)[number // 4], torch.eye(4)[number % 4]], 1)
         self.states = (((number[:, None] >> torch.arange(4)) & 1) if kind == "bits" else pair).double()
@@ -54,11 +55,12 @@ class Planted:
         return p, self.lowest(self.linear + p, self.couplings)
 
     def lowest(self, linear: Tensor, couplings: Tensor) -> Tensor:
-        """Return the lowest states ``[batch, n]`` of linear terms ``[batch, n]`` and couplings ``[m]``."""
+        """Return the lowest states ``[batch, n]``."""
         states, k = self.states, self.states.shape[1]
         J = torch.zeros(self.n, self.n, dtype=torch.float64)
         J[self.edges[0], self.edges[1]] = couplings.double()
-        cost = torch.zeros(len(linear), len(states), dtype=torch.float64)  # of the best way to end a column in a state
+        # of the best way to end a column in a state
+        cost = torch.zeros(len(linear), len(states), dtype=torch.float64)
         before: list[Tensor] = []
         for first in range(0, self.n, k):
             own, last = slice(first, first + k), slice(first - k, first)
@@ -93,7 +95,7 @@ class SharedCouplings(nn.Module):
 
 
 def losses_for(planted: Planted) -> dict[str, ql.Loss]:
-    """Return the losses that can train a problem; β and margins are 1, because the scale of A is learned."""
+    """Return the losses for a problem, β and margins 1: the scale of A is learned."""
     groups = planted.groups
     found: dict[str, ql.Loss] = {"pseudo": ql.PseudoLikelihood(1.0)}
     if groups is not None:
@@ -107,9 +109,10 @@ def losses_for(planted: Planted) -> dict[str, ql.Loss]:
 
 
 def trained(kind: Kind, n: int, loss: str, seed: int, quick: bool) -> dict[str, float]:
-    """Train and score on unseen biases: percentages of correct states and bits, and seconds."""
+    """Train and score on unseen biases: percentages and seconds."""
     planted = Planted(n, kind, seed)
-    network, data = SharedCouplings(planted), Labeled(*planted.draw(200 if quick else TRAINED, seed), validation=0)
+    network = SharedCouplings(planted)
+    data = Labeled(*planted.draw(200 if quick else TRAINED, seed), validation=0)
     data.groups = planted.groups
     solver = ql.SimulatedAnnealing(reads=10, sweeps=100, seed=0)
     how: Any = {"batch_size": BATCH, "optimizer": ql.Adam(0.3, Cosine(0.0)), "solver": solver, "seed": seed}
@@ -120,11 +123,12 @@ def trained(kind: Kind, n: int, loss: str, seed: int, quick: bool) -> dict[str, 
     with torch.no_grad():
         A = network(p)
     same = (planted.lowest(A.linear, A.quadratic[0]) == x).double()
-    return {"right": 100 * same.amin(1).mean().item(), "bits_right": 100 * same.mean().item(), "seconds": seconds}
+    shares = {"right": same.amin(1), "bits_right": same}
+    return {name: 100 * each.mean().item() for name, each in shares.items()} | {"seconds": seconds}
 
 
 def many_bits(quick: bool) -> Iterator[Record]:
-    """Yield a record for each kind, n and loss, over three plantings, with one training run per core."""
+    """Yield a record per kind, n and loss, over three plantings."""
     sizes, seeds = ((16,), 1) if quick else (SIZES, SEEDS)
     kinds: tuple[Kind, ...] = ("bits", "groups")
     cells = [(kind, n, loss) for kind in kinds for n in sizes for loss in losses_for(Planted(n, kind))]
@@ -139,25 +143,3 @@ def many_bits(quick: bool) -> Iterator[Record]:
 
 def _trained(task: tuple[Any, ...]) -> dict[str, float]:
     return trained(*task)
-
-
-def figure(records: list[Record]) -> Any:
-    """Draw correct states and training seconds against n: a row per kind, a line per loss."""
-    from matplotlib import pyplot
-
-    made, axes = pyplot.subplots(2, 2, figsize=(8.4, 6.4), layout="constrained")
-    names = list(dict.fromkeys(record["loss"] for record in records))
-    for (left, right), (kind, title) in zip(axes, (("bits", "bits"), ("groups", "groups of four")), strict=True):
-        for number, name in enumerate(names):
-            some = [record for record in records if (record["kind"], record["loss"]) == (kind, name)]
-            style = f"C{number}{'osv^Dx'[number % 6]}-"
-            if some:
-                n, share, spread, seconds = zip(
-                    *((r["n"], r["right"], r["right_spread"], r["seconds"]) for r in some), strict=True
-                )
-                left.errorbar(n, share, spread, fmt=style, label=name, capsize=2)
-                right.plot(n, seconds, style)
-        left.set(ylabel="correct states, %", title=title, xlabel="n", xscale="log")
-        right.set(ylabel="training, s", xlabel="n", xscale="log", yscale="log")
-        left.legend(fontsize=6)
-    return made

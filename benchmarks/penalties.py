@@ -1,4 +1,4 @@
-"""Penalty weights and chain strengths: tuned on training instances, measured on unseen ones next to the usual rule."""
+"""Penalty weights and chain strengths, tuned and by the usual rule."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from benchmarks import Record, threads
 from qubolearn import DWaveSolver, SimulatedAnnealing
 from qubolearn.tuning import Tuned, tune_chain_strength, tune_penalties
 
-#: Multiples of the scale of each task that are tried; the usual rule is one of them or is named by the task.
+#: Multiples of each task's scale that are tried.
 FACTORS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 1.0, 1.4, 2.0)
 PAIRS = tuple(product((0.3, 0.5, 0.7, 1.0), (0.7, 1.0, 1.4, 2.0)))
 TRAINED, TESTED = 40, 60
 
 
 class Task(NamedTuple):
-    """A hand-made formulation: instances, its QUBO for a factor, costs of states, and the factor of the usual rule."""
+    """A formulation: instances, QUBO of a factor, costs, and the usual factor."""
 
     draw: Callable[[np.random.Generator], Any]
     build: Callable[[Any, Any], Tensor]
@@ -32,7 +32,7 @@ class Task(NamedTuple):
 
 
 CITIES, COLORS, NODES = 6, 3, 10
-#: (Σ x - 1)² of each city's times, of each time's cities, and of each node's colors, less a constant
+#: (Σ x - 1)² per city, time and node, less a constant
 ONE_TIME = torch.kron(torch.eye(CITIES), torch.ones(CITIES, CITIES)) - 2 * torch.eye(CITIES**2)
 ONE_CITY = torch.kron(torch.ones(CITIES, CITIES), torch.eye(CITIES)) - 2 * torch.eye(CITIES**2)
 ONE_COLOR = torch.kron(torch.eye(NODES), torch.ones(COLORS, COLORS)) - 2 * torch.eye(NODES * COLORS)
@@ -44,8 +44,9 @@ def distances(random: np.random.Generator) -> Tensor:
     return torch.cdist(points, points)
 
 
-def tour_qubo(D: Tensor, factors: tuple[float, float]) -> Tensor:
-    """Return the QUBO of a tour; each city has one time by the first factor, and each time one city by the second."""
+def tour_qubo(D: Tensor, factors: tuple[float, float] | float) -> Tensor:
+    """Return the QUBO of a tour, with a factor for cities and one for times."""
+    factors = factors if isinstance(factors, tuple) else (factors, factors)
     length = torch.einsum("ij,st->isjt", D, torch.eye(CITIES).roll(1, 1)).reshape(CITIES**2, -1)
     return length + D.max() * (factors[0] * ONE_TIME + factors[1] * ONE_CITY)
 
@@ -57,7 +58,7 @@ def tour_length(D: Tensor, x: Tensor) -> Tensor:
 
 
 def graph(random: np.random.Generator) -> Tensor:
-    """Return the adjacency matrix of a random graph with a hidden valid coloring."""
+    """Return a random graph with a hidden coloring."""
     hidden = torch.from_numpy(random.permutation(np.arange(NODES) % COLORS))
     W = torch.from_numpy(random.random((NODES, NODES)) < 0.6) & (hidden[:, None] != hidden)
     return W.float().triu(1)
@@ -74,7 +75,7 @@ def coloring_cost(W: Tensor, x: Tensor) -> Tensor:
 
 
 def items(random: np.random.Generator) -> tuple[Tensor, Tensor, int]:
-    """Return values and weights ``[10]`` of items, and half of all weights as the capacity."""
+    """Return values and weights ``[10]``, and half the weight as capacity."""
     weights = torch.from_numpy(random.integers(1, 10, 10)).float()
     return torch.from_numpy(random.integers(1, 10, 10)).float(), weights, int(weights.sum()) // 2
 
@@ -95,14 +96,14 @@ def knapsack_cost(given: tuple[Tensor, Tensor, int], x: Tensor) -> Tensor:
 
 TASKS = {
     "TSP, 6 cities, two weights": Task(distances, tour_qubo, tour_length, (2.0, 2.0), "2 max D", PAIRS),
-    "TSP, 6 cities, one weight": Task(distances, lambda D, f: tour_qubo(D, (f, f)), tour_length, 2.0, "2 max D"),
+    "TSP, 6 cities, one weight": Task(distances, tour_qubo, tour_length, 2.0, "2 max D"),
     "coloring, 10 nodes": Task(graph, coloring_qubo, coloring_cost, 1.0, "max degree"),
     "knapsack, 10 items and slack bits": Task(items, knapsack_qubo, knapsack_cost, 1.0, "max value"),
 }
 
 
 def penalties(quick: bool) -> Iterator[Record]:
-    """Yield the shares of optimal reads on unseen instances of the tuned factor and of the rule."""
+    """Yield the shares of optimal reads of the tuned factor and the rule."""
     train, test = (4, 4) if quick else (TRAINED, TESTED)
     with threads(1):
         for name, task in list(TASKS.items())[: 1 if quick else None]:
@@ -123,5 +124,6 @@ def penalties(quick: bool) -> Iterator[Record]:
 def compared(name: str, rule: str, tuned: Tuned, both: Tuned) -> Record:
     record: Record = {"task": name, "rule": rule, "tuned": tuned.best, "calls": tuned.calls}
     record |= {"tuned_share": 100 * both.share[0], "rule_share": 100 * both.share[1]}
-    record |= {f"{way}_error": 100 * (both.high[k] - both.share[k]) / 1.96 for k, way in enumerate(("tuned", "rule"))}
+    for k, way in enumerate(("tuned", "rule")):
+        record[f"{way}_error"] = 100 * (both.high[k] - both.share[k]) / 1.96
     return {**record, "ratio": both.share[0] / both.share[1] if both.share[1] else None}

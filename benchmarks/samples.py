@@ -1,7 +1,7 @@
-"""Boltzmann machines from samples: spin glasses, bars and stripes, and an RNA family, next to peers.
+"""Boltzmann machines from samples: spin glasses, bars and stripes, RNA.
 
-``ten lines`` is a loop written by hand: Adam on the same objective. GRBM is the model of dwave-pytorch-plugin, trained
-by its persistent chains.
+``ten lines`` is Adam on the same objective by hand. GRBM is that of
+dwave-pytorch-plugin with its persistent chains.
 """
 
 from __future__ import annotations
@@ -24,61 +24,64 @@ from qubolearn.qubo import all_states, from_ising, to_ising
 from qubolearn.solvers.contract import instance_seeds
 from qubolearn.solvers.tempering import move_chains
 
-#: The secondary structure of the reference of RF00167 (PDB 1Y26), as published.
+#: Secondary structure of the reference of RF00167 (PDB 1Y26).
 STRUCTURE = "(((((((((...((((((.........))))))........((((((.......))))))..)))))))))"
 SYMBOLS = "ACGU-"
 
 
 def draw(A: Tensor, count: int, seed: int) -> Tensor:
-    """Return independent exact draws ``[count, n]`` of one small QUBO ``[1, n, n]``."""
+    """Return exact draws ``[count, n]`` of one small QUBO."""
     states = all_states(A.shape[2], dtype=torch.float64)
     chances = (-energies(A, states[None])[0]).softmax(0)
-    return states[torch.multinomial(chances, count, replacement=True, generator=torch.Generator().manual_seed(seed))]
+    generator = torch.Generator().manual_seed(seed)
+    return states[torch.multinomial(chances, count, replacement=True, generator=generator)]
 
 
 def spin_glass(side: int, beta: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Return the couplings ±β of spins on a torus, ``[n, n]``, and the QUBO ``[1, n, n]``."""
+    """Return couplings ±β of spins on a torus, and the QUBO."""
     sites, J = torch.arange(side * side).reshape(side, side), torch.zeros(side * side, side * side).double()
-    signs = torch.randint(0, 2, (2, side * side), generator=torch.Generator().manual_seed(seed)).double() * 2 - 1
+    signs = torch.randint(0, 2, (2, side * side), generator=torch.Generator().manual_seed(seed)) * 2.0 - 1
     for axis in (0, 1):
         ends = torch.stack([sites.flatten(), sites.roll(-1, axis).flatten()]).sort(0).values
-        J[ends[0], ends[1]] = beta * signs[axis]
+        J[ends[0], ends[1]] = beta * signs[axis].double()
     return J, from_ising(J[None], torch.zeros(1, side * side).double())[0]
 
 
 def chains(A: Tensor, count: int) -> Tensor:
-    """Return the states ``[batch, count, n]`` of Markov chains after 2,000 sweeps."""
-    states = torch.randint(0, 2, (len(A), count, A.shape[2]), generator=torch.Generator().manual_seed(0)).to(torch.int8)
+    """Return states of Markov chains after 2,000 sweeps."""
+    generator = torch.Generator().manual_seed(0)
+    states = torch.randint(0, 2, (len(A), count, A.shape[2]), generator=generator).to(torch.int8)
     move_chains(A, states, [1.0] * count, 2000, instance_seeds(0, len(A)), None)
     return states.double()
 
 
 def wrong_couplings(machine: BoltzmannMachine, J: Tensor) -> int:
-    """Return the pairs of spins whose coupling, rounded to -β, 0 or β, is wrong."""
+    """Count the spin pairs whose rounded coupling is wrong."""
     found, beta = to_ising(machine.couplings_[None]).J[0], J.abs().max()
     return int(((found / beta).round().sign() != J.sign()).triu(1).sum())
 
 
 def low_temperature(seed: int, method: Any) -> int:
-    """Return the wrong pairs of a ±J torus of 16 spins at β = 1.5, from 100,000 samples."""
+    """Return the wrong pairs of 16 ±J spins at β = 1.5, from 100,000 samples."""
     J, A = spin_glass(4, 1.5, seed)
     return wrong_couplings(BoltzmannMachine(method=method, steps=1000).fit(draw(A, 100_000, seed)), J)
 
 
 def bars_and_stripes(side: int) -> Tensor:
-    """Return all images of bars or of stripes as bits ``[2 ** (side + 1) - 2, side²]``."""
+    """Return all images of bars or stripes as bits."""
     lines = all_states(side, dtype=torch.float64)
     return torch.cat([lines.repeat_interleave(side, 1), lines.repeat(1, side)]).unique(dim=0)
 
 
 def rna_family(folder: Path) -> tuple[Tensor, Tensor, set[tuple[int, int]]]:
-    """Return one-hot sequences ``[N, 71 · 5]`` of RF00167, weights by similarity, and base pairs of the reference."""
+    """Return one-hot sequences of RF00167, weights, and base pairs."""
     records = [part.split("\n", 1) for part in (folder / "MSA_RF00167.fa").read_text().split(">")[1:]]
     rows = {name: "".join(text.split()).replace("N", "-") for name, text in records}
-    kept = [k for k, symbol in enumerate(next(s for n, s in rows.items() if "REFERENCE" in n)) if symbol != "-"]
+    (reference,) = (row for name, row in rows.items() if "REFERENCE" in name)
+    kept = [k for k, symbol in enumerate(reference) if symbol != "-"]
     codes = torch.tensor([[SYMBOLS.index(row[k]) for k in kept] for row in rows.values()])
     X = torch.nn.functional.one_hot(codes, len(SYMBOLS)).flatten(1).float()
-    alike = (X @ X.T / len(kept) >= 0.8).sum(1)  # sequences of at least 80 % identity share one vote
+    alike = (X @ X.T / len(kept) >= 0.8).sum(1)  # similar sequences share one vote
     opened, pairs = list[int](), set[tuple[int, int]]()
     for k, mark in enumerate(STRUCTURE):
         if mark == "(":
@@ -89,19 +92,20 @@ def rna_family(folder: Path) -> tuple[Tensor, Tensor, set[tuple[int, int]]]:
 
 
 def contact_scores(A: Tensor, size: int) -> Tensor:
-    """Return scores of pairs of columns ``[g, g]``: Frobenius norms in the zero-sum gauge, average product corrected.
+    """Return Frobenius norms in the zero-sum gauge, average product corrected.
 
-    The gap, the last symbol, does not count, as in plmDCA (Ekeberg et al., Physical Review E 2013).
+    Gaps do not count, as in plmDCA (Ekeberg et al., Physical Review E 2013).
     """
     blocks = (A.triu(1) + A.triu(1).T).reshape(len(A) // size, size, -1, size).transpose(1, 2)
-    blocks = blocks - blocks.mean(2, keepdim=True) - blocks.mean(3, keepdim=True) + blocks.mean((2, 3), keepdim=True)
+    for axis in (2, 3):
+        blocks = blocks - blocks.mean(axis, keepdim=True)
     norms = blocks[:, :, :-1, :-1].norm(dim=(2, 3)).fill_diagonal_(0)
     mean = norms.sum(1) / (len(norms) - 1)
     return norms - torch.outer(mean, mean) / mean.mean()
 
 
 def by_hand(X: Tensor, weights: Tensor, l2: float, steps: int = 100) -> Tensor:
-    """Return A of a Potts model by ten lines of PyTorch: Adam on the pseudo-likelihood."""
+    """Return A of a Potts model by Adam on the pseudo-likelihood."""
     size, n = len(SYMBOLS), X.shape[1]
     W, h = torch.zeros(n, n, requires_grad=True), torch.zeros(n, requires_grad=True)
     apart = 1 - torch.block_diag(*[torch.ones(size, size)] * (n // size))
@@ -125,7 +129,7 @@ def objective(A: Tensor, X: Tensor, weights: Tensor, l2: float) -> float:
 
 
 def rna(quick: bool) -> Iterator[Record]:
-    """Yield base pairs among the 21 strongest couplings of RF00167, objective and CPU seconds, ours and by hand."""
+    """Yield base pairs among the 21 strongest couplings, objective and seconds."""
     X, weights, pairs = rna_family(Path(os.environ.get("QUBOLEARN_DATA", "data")) / "rna")
     weights, l2, groups = weights / weights.sum(), 0.01, Groups.consecutive(X.shape[1] // 5, 5)
     machine = BoltzmannMachine(groups=groups, method="pseudo", l2=l2, steps=60)
@@ -142,7 +146,7 @@ def rna(quick: bool) -> Iterator[Record]:
 
 
 def from_samples(quick: bool) -> Iterator[Record]:
-    """Yield log-likelihood and CPU seconds on a ±J torus with known edges, of our methods and of GRBM."""
+    """Yield log-likelihood and seconds on a ±J torus, ours and GRBM's."""
     side, count = (4, 1000) if quick else (12, 4000)
     J, A = spin_glass(side, 0.5, 0)
     X, test = chains(torch.cat([A, A]), count)
@@ -158,7 +162,8 @@ def from_samples(quick: bool) -> Iterator[Record]:
             yield {**record, "error": error, "wrong_pairs": wrong_couplings(machine, J), "seconds": seconds}
         for name in () if quick else ("exact", "pseudo", "screening"):
             wrong = [low_temperature(seed, name) for seed in range(5)]
-            yield {"data": "±J torus, 16 spins, β = 1.5", "method": name, "recovered": f"{wrong.count(0)} of 5"}
+            record = {"data": "±J torus, 16 spins, β = 1.5", "method": name}
+            yield {**record, "recovered": f"{wrong.count(0)} of 5"}
         for hidden in (4,) if quick else (4, 6):
             images = bars_and_stripes(4)
             machine = BoltzmannMachine(hidden=hidden, l2=1e-9, steps=300).fit(images)
@@ -167,7 +172,7 @@ def from_samples(quick: bool) -> Iterator[Record]:
 
 
 def grbm(J: Tensor, X: Tensor, steps: int) -> Tensor:
-    """Return A of a GRBM of dwave-pytorch-plugin, trained with its block Gibbs sampler by Adam."""
+    """Return A of a GRBM, trained by Adam with block Gibbs sampling."""
     from dwave.plugins.torch.models import GraphRestrictedBoltzmannMachine
     from dwave.plugins.torch.samplers import BlockSampler
 

@@ -1,40 +1,34 @@
-"""Training steps: fit against a loop written by hand, against neal as the solver, and on a GPU."""
+"""Training steps: fit against a loop written by hand, and on a GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from statistics import median
 
 import torch
 from torch import Tensor, nn
 
-from benchmarks import Record, in_turns, seconds_of, timed
-from qubolearn import MLP, Adam, ExhaustiveSearch, Gap, Likelihood, QuboNetwork, energies, fit, log_partition, topology
+from benchmarks import Record, seconds_of, timed
+from qubolearn import (
+    MLP,
+    Adam,
+    ExhaustiveSearch,
+    Gap,
+    Likelihood,
+    QuboNetwork,
+    energies,
+    fit,
+    log_partition,
+    topology,
+)
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.solvers import make_solver
 
 BETA, RATE, BATCH = 6.0, 1e-3, 128
 
 
-def against_neal(quick: bool) -> Iterator[Record]:
-    """Measure an epoch of 40 steps of 141 instances as in QuAnt, and the same with one neal call per instance."""
-    for k, graph in ((4, "chimera"),) if quick else ((4, "chimera"), (5, "pegasus")):
-        problem = RandGraph(k=k)
-        pattern = topology(graph, problem.bits)
-
-        def epoch(solver: str, instances: int, problem: RandGraph = problem, pattern: object = pattern) -> None:
-            network = QuboNetwork(MLP(problem.input_size, pattern.size), pattern)
-            how = {"batch_size": 141, "instances": instances, "validation": None, "epochs": 1}
-            fit(network, problem, Gap(), solver=make_solver(solver), optimizer=Adam(RATE), **how)
-
-        ours = seconds_of(partial(epoch, "exhaustive", 5640), 7)
-        theirs = 40 * timed(partial(epoch, "neal", 141))[0]
-        yield {"k": k, "n": problem.bits, "epoch_seconds": ours, "neal_epoch_seconds": theirs, "ratio": theirs / ours}
-
-
 def on_gpu(quick: bool) -> Iterator[Record]:
-    """Measure a step on the CPU, on a GPU with a torch optimizer (kernel by kernel), and as a CUDA graph."""
+    """Measure a step on the CPU, and on a GPU kernel by kernel and as a graph."""
     for k, name in ((4, "gap"),) if quick else ((4, "gap"), (4, "nll"), (5, "gap"), (5, "nll")):
         problem = RandGraph(k=k)
         pattern = topology("chimera" if k == 4 else "pegasus", problem.bits)
@@ -52,13 +46,13 @@ def on_gpu(quick: bool) -> Iterator[Record]:
 
             taken[engine] = (seconds_of(partial(epoch, 400), 3) - seconds_of(partial(epoch, 8), 3)) / 392
         record = {f"{engine}_us": 1e6 * seconds for engine, seconds in taken.items()}
-        more = {"graph_over_gpu": taken["gpu"] / taken["graph"], "graph_over_cpu": taken["cpu"] / taken["graph"]}
-        yield {"k": k, "n": problem.bits, "loss": name, **record, **more}
+        ratios = {f"graph_over_{engine}": taken[engine] / taken["graph"] for engine in ("gpu", "cpu")}
+        yield {"k": k, "n": problem.bits, "loss": name, **record, **ratios}
 
 
 def stack(inputs: int, outputs: int) -> nn.Sequential:
-    """Return three linear layers with ReLU."""
-    return nn.Sequential(nn.Linear(inputs, 78), nn.ReLU(), nn.Linear(78, 78), nn.ReLU(), nn.Linear(78, outputs))
+    first = nn.Linear(inputs, 78), nn.ReLU(), nn.Linear(78, 78), nn.ReLU()
+    return nn.Sequential(*first, nn.Linear(78, outputs))
 
 
 class Own(nn.Module):
@@ -77,15 +71,14 @@ def against_a_loop(quick: bool) -> Iterator[Record]:
     problem = RandGraph(k=4)
     pattern = topology("dense", problem.bits)
     drawn = problem.sample(1280 if quick else 12_800, torch.Generator().manual_seed(0))
-    bodies: dict[str, Callable[[int, int], nn.Module]] = {"a stack of layers": stack, "a user-defined module": Own}
-    for name, body in bodies.items():
+    for name, body in (("a stack of layers", stack), ("a user-defined module", Own)):
         network = QuboNetwork(body(problem.input_size, pattern.size), pattern)
-        loops = {"fit": _fit, "by_hand": _by_hand}
-        works = {name: partial(loop, network, drawn.p, drawn.x_true) for name, loop in loops.items()}
-        times = in_turns(works, 2 if quick else 7)
-        found = {f"{loop}_seconds": median(seconds[1:]) for loop, seconds in times.items()}  # the first is a warm-up
-        ratios = [a / b for a, b in zip(times["fit"][1:], times["by_hand"][1:], strict=True)]
-        yield {"network": name, "steps": len(drawn.p) // BATCH, **found, "fit_over_by_hand": median(ratios)}
+        loops = [partial(loop, network, drawn.p, drawn.x_true) for loop in (_fit, _by_hand)]
+        turns = [[timed(loop)[0] for loop in loops] for _ in range(2 if quick else 7)]
+        ours, theirs = zip(*turns[1:], strict=True)  # the first is a warm-up
+        found = {"fit_seconds": median(ours), "by_hand_seconds": median(theirs)}
+        ratio = median(a / b for a, b in turns[1:])
+        yield {"network": name, "steps": len(drawn.p) // BATCH, **found, "fit_over_by_hand": ratio}
 
 
 def _fit(network: nn.Module, p: Tensor, x: Tensor) -> None:

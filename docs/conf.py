@@ -63,7 +63,14 @@ TOPICS = {
     "networks": ("Networks", "train", "networks"),
     "losses": ("Losses", "losses", "losses", "costs", "boltzmann"),
     "solvers": ("Solvers", "solvers", "solvers", "solvers.temperature", "tuning"),
-    "training": ("Training", "train", "training.fit", "training.callbacks", "training.optimizers", "evaluation"),
+    "training": (
+        "Training",
+        "train",
+        "training.fit",
+        "training.callbacks",
+        "training.optimizers",
+        "evaluation",
+    ),
     "chips": ("Chips", "chips", "chips.topologies", "chips.embedding", "chips.programming"),
     "plots": ("Plots", "gallery/index", "plots"),
     "testing": ("Testing", "add-a-solver", "testing"),
@@ -83,7 +90,9 @@ def reference() -> dict[str, str]:
             home = import_module(f"qubolearn.{module}")
             for name in home.__all__:
                 found = getattr(home, name)
-                if id(found) not in seen and (inspect.isclass(found) or inspect.isfunction(inspect.unwrap(found))):
+                if id(found) not in seen and (
+                    inspect.isclass(found) or inspect.isfunction(inspect.unwrap(found))
+                ):
                     seen.add(id(found))
                     names.append((f"qubolearn.{short.get(id(found)) or f'{module}.{name}'}", found))
         names.sort(key=lambda pair: (pair[0].count("."), pair[0].lower()))  # those of qubolearn itself first
@@ -118,8 +127,12 @@ def links(app: Any, name: str, source: list[str]) -> None:
     if name == "security":
         text = (ROOT / "SECURITY.md").read_text().replace("](docs/", "](")
     if name.startswith("reproduction/"):
-        text = text.replace("](../../docs/", "](../").replace("](../results/", "](../../reproduction/results/")
-    text = text.replace("](../reproduction/docs/", "](reproduction/").replace("](../SECURITY.md", "](security.md")
+        text = text.replace("](../../docs/", "](../").replace(
+            "](../results/", "](../../reproduction/results/"
+        )
+    text = text.replace("](../reproduction/docs/", "](reproduction/").replace(
+        "](../SECURITY.md", "](security.md"
+    )
     if "gallery/plot_" in name:
         text = picture_first(text)
     source[0] = text

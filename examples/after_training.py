@@ -27,5 +27,10 @@ with TemporaryDirectory() as folder:
 new = p[500:]
 best = again.best(new, count=2)
 print("bits:", again.predict(new[:1])[0], "probabilities:", again.predict_proba(new[:1])[0].round(3))
-print("two lowest energies:", best.energies[0].round(2), "of its bits:", again.energy(new[:1], x[500:501]).round(2))
+print(
+    "two lowest energies:",
+    best.energies[0].round(2),
+    "of its bits:",
+    again.energy(new[:1], x[500:501]).round(2),
+)
 print("unseen:", {"accuracy": float((again.predict(new) == x[500:]).all(1).mean())})

@@ -1,6 +1,6 @@
 """Predict many instances with Ray Data: ``python examples/batch_inference.py [ROWS] [ADDRESS]``.
 
-Without ADDRESS, the cores of this machine are used. ADDRESS is a cluster, ``auto`` on its head node; then OUT must name
+Without ADDRESS, the cores of this machine are used. ADDRESS is a cluster, such as HEAD:6379; then OUT must name
 a folder that all nodes share, such as ``s3://...``. ``pip install 'ray[data]'``
 """
 
@@ -41,19 +41,33 @@ class Predict:
 
 if __name__ == "__main__":
     rows, address = int((sys.argv[1:] or [20_000])[0]), (sys.argv[2:] or [None])[0]
-    ray.init(address=address or "local", num_cpus=None if address else 2, include_dashboard=False, log_to_driver=False)
+    ray.init(
+        address=address or "local",
+        num_cpus=None if address else 2,
+        include_dashboard=False,
+        log_to_driver=False,
+    )
     ray.data.DataContext.get_current().enable_progress_bars = False
     torch.manual_seed(0)
     pattern = topology("dense", BITS)
     network = QuboNetwork(MLP(INPUTS, pattern.size, 3, 64), pattern)  # yours: qubolearn.networks.load(path)
-    workers = ray.data.ActorPoolStrategy(size=max(1, int(ray.cluster_resources()["CPU"]) - 1))  # one core reads
+    workers = ray.data.ActorPoolStrategy(
+        size=max(1, int(ray.cluster_resources()["CPU"]) - 1)
+    )  # one core reads
     out, began = os.environ.get("OUT") or tempfile.mkdtemp(), time.perf_counter()
     data = ray.data.range(rows).map_batches(read, batch_size=8192)
-    data.map_batches(Predict, fn_constructor_args=(network,), compute=workers, batch_size=8192).write_parquet(out)
+    data.map_batches(Predict, fn_constructor_args=(network,), compute=workers, batch_size=8192).write_parquet(
+        out
+    )
     seconds = time.perf_counter() - began
     ray.shutdown()
     found = pyarrow.dataset.dataset(out)
     first = found.to_table(["id", "x"], pyarrow.dataset.field("id") < 1000).sort_by("id")["x"].to_numpy()
-    same = (first == np.packbits(network.predict(read({"id": np.arange(min(rows, 1000))})["p"]), 1)[:, 0]).all()
+    same = (
+        first == np.packbits(network.predict(read({"id": np.arange(min(rows, 1000))})["p"]), 1)[:, 0]
+    ).all()
     spent = found.to_table(["seconds"])["seconds"].to_numpy().sum()
-    print(f"{out}:", {"rows": found.count_rows(), "same": bool(same), "seconds": seconds, "cpu_seconds": float(spent)})
+    print(
+        f"{out}:",
+        {"rows": found.count_rows(), "same": bool(same), "seconds": seconds, "cpu_seconds": float(spent)},
+    )

@@ -11,7 +11,9 @@ from qubolearn import QuboClassifier
 rng = np.random.default_rng(0)
 features = rng.normal(size=(900, 6))
 scores = np.sin(2 * features) @ rng.normal(size=(6, 4))
-labels = (scores > np.sort(scores, 1)[:, 1:2]).astype(int)  # the two best of four: labels depend on each other
+labels = (scores > np.sort(scores, 1)[:, 1:2]).astype(
+    int
+)  # the two best of four: labels depend on each other
 train, test = slice(600), slice(600, None)
 
 for name, model in (

@@ -37,7 +37,9 @@ def network_of(trial):
 def objective(trial):
     network = network_of(trial)
     rate = trial.suggest_float("rate", 1e-3, 1e-1, log=True)
-    training = fit(network, data, optimizer=Adam(rate, Cosine()), epochs=15, callbacks=[Prune(trial)], progress=False)
+    training = fit(
+        network, data, optimizer=Adam(rate, Cosine()), epochs=15, callbacks=[Prune(trial)], progress=False
+    )
     if trial.user_attrs.get("pruned"):
         raise optuna.TrialPruned
     return training.history[-1]["accuracy"]
@@ -49,4 +51,7 @@ study.optimize(objective, n_trials=8)
 best = network_of(optuna.trial.FixedTrial(study.best_params))
 fit(best, data, optimizer=Adam(study.best_params["rate"], Cosine()), epochs=60, progress=False)
 pruned = sum(trial.state.name == "PRUNED" for trial in study.trials)
-print(f"{len(study.trials)} trials, {pruned} pruned, width {study.best_params['width']}:", evaluate(best, data).metrics)
+print(
+    f"{len(study.trials)} trials, {pruned} pruned, width {study.best_params['width']}:",
+    evaluate(best, data).metrics,
+)

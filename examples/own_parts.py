@@ -33,6 +33,8 @@ def loss(A, batch):  # one value per instance: the solution should be 0.1 below 
 
 
 optimizer = torch.optim.AdamW(network.parameters(), 3e-3, weight_decay=1e-2)
-ql.fit(network, data, loss, optimizer=optimizer, epochs=30, callbacks=[ql.EarlyStopping("accuracy", patience=8)])
+ql.fit(
+    network, data, loss, optimizer=optimizer, epochs=30, callbacks=[ql.EarlyStopping("accuracy", patience=8)]
+)
 for solver in (ql.ExhaustiveSearch(), ql.SimulatedAnnealing(reads=20, seed=0)):
     print(solver, ql.evaluate(network, data, solver).metrics)

@@ -1,11 +1,11 @@
 """Serve a saved network: ``MODEL=mine.safetensors uvicorn serving:app --app-dir examples``.
 
-Requests that arrive within two milliseconds are solved as one batch. ``pip install fastapi uvicorn``
+Requests that arrive within two milliseconds, or while another batch is solved, become one batch.
+``pip install fastapi uvicorn``
 """
 
 import asyncio
 import os
-from contextlib import asynccontextmanager
 
 import numpy as np
 from fastapi import FastAPI, HTTPException
@@ -13,8 +13,8 @@ from fastapi import FastAPI, HTTPException
 from qubolearn import QubolearnError
 from qubolearn.networks import load
 
-WAIT, LARGEST = 0.002, 256
-network, waiting = load(os.environ["MODEL"]), asyncio.Queue()
+app, network = FastAPI(), load(os.environ["MODEL"])
+turn, batches = asyncio.Lock(), []  # one batch is solved at a time, one is open for requests
 
 
 def answers(rows):
@@ -24,32 +24,22 @@ def answers(rows):
         return [HTTPException(422, str(error))] if len(rows) == 1 else [answers([row])[0] for row in rows]
 
 
-async def work():
-    while True:
-        batch = [await waiting.get()]
-        await asyncio.sleep(WAIT)
-        batch += [waiting.get_nowait() for _ in range(min(waiting.qsize(), LARGEST - 1))]
-        found = await asyncio.to_thread(answers, [p for p, _ in batch])
-        for (_, future), answer in zip(batch, found, strict=True):
-            if not future.done():  # the client may have left
-                future.set_result(answer)
-
-
-@asynccontextmanager
-async def lifespan(app):
-    task = asyncio.create_task(work())
-    yield
-    task.cancel()
-
-
-app = FastAPI(lifespan=lifespan)
+async def work(rows):
+    async with turn:
+        await asyncio.sleep(0.002)
+        batches.clear()
+        return await asyncio.to_thread(answers, rows)
 
 
 @app.post("/solve")
 async def solve(p: list[float]) -> list[int]:
-    """Return the bits of one instance."""
-    future = asyncio.get_running_loop().create_future()
-    await waiting.put((p, future))
-    if isinstance(answer := await future, HTTPException):
+    if not batches:
+        rows = []
+        batches.append((rows, asyncio.create_task(work(rows))))
+    rows, task = batches[0]
+    at = len(rows)
+    rows.append(p)
+    answer = (await asyncio.shield(task))[at]  # a client that leaves ends only its own request
+    if isinstance(answer, HTTPException):
         raise answer
     return answer

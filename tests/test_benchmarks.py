@@ -1,8 +1,9 @@
-"""Benchmarks measure what they claim: their QUBOs, planted solutions and targets are right."""
+"""Benchmarks measure what they claim."""
 
 import math
 import warnings
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,7 +51,9 @@ def test_instances_are_raced_to_the_lowest_energy() -> None:
     assert A.shape == (1, 60, 60)
 
 
-def test_annealing_under_inequalities_is_allowed_and_no_worse_than_slack_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_annealing_under_inequalities_is_allowed_and_no_worse_than_slack_bits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     kept = ("knapsack, 100 items", "assignment, 40 jobs on 5 machines")
     monkeypatch.setattr(constraints, "FAMILIES", {name: constraints.FAMILIES[name] for name in kept})
     found = {(record["family"], record["solver"]): record for record in constraints.constraints(quick=True)}
@@ -96,7 +99,9 @@ def test_boltzmann_machines_are_compared_with_grbm() -> None:
     *records, images = samples.from_samples(quick=True)
     assert images["kl"] < 0.05
     found = [record["log_likelihood"] for record in records]
-    assert found == pytest.approx([found[0]] * 4, abs=0.1)  # the last one is GRBM, an independent implementation
+    assert found == pytest.approx(
+        [found[0]] * 4, abs=0.1
+    )  # the last one is GRBM, an independent implementation
 
 
 def test_tuned_weights_find_more_optimal_reads_than_the_rule() -> None:
@@ -104,19 +109,32 @@ def test_tuned_weights_find_more_optimal_reads_than_the_rule() -> None:
         assert record["tuned_share"] > record["rule_share"] > 0
 
 
-def test_labels_are_compared_on_test_rows_and_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_are_compared_on_test_rows_and_folds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from sklearn.datasets import make_multilabel_classification
 
     X, y = make_multilabel_classification(200, 10, n_classes=4, n_labels=2, random_state=0)
     y[:, 3] = 0  # a label that never occurs
     monkeypatch.setattr(labels, "rows", lambda name: (X[:120], y[:120], X[120:], y[120:]))
-    smaller = {"MACHINES": labels.MACHINES[5:7], "COSTS": labels.COSTS[2:4], "FOLDS": 2, "INNER": 2, "RESAMPLES": 500}
+    smaller = {
+        "MACHINES": labels.MACHINES[5:7],
+        "COSTS": labels.COSTS[4:8],
+        "FOLDS": 2,
+        "INNER": 2,
+        "RESAMPLES": 500,
+        "FOUND": tmp_path,
+    }
     for name, value in smaller.items():
         monkeypatch.setattr(labels, name, value)
     records = list(labels.labels(quick=True))
-    assert [(record["data"], record["part"]) for record in records[::2]] == [("flags", part) for part in labels.PARTS]
+    monkeypatch.setattr(labels, "compared", None)  # all outcomes are stored
+    assert list(labels.labels(quick=True)) == records
+    assert [(record["data"], record["part"]) for record in records[::2]] == [
+        ("flags", part) for part in labels.PARTS
+    ]
     for record in records:
-        assert all(record[key] > 35 for key in ("qubo", "chain", "chains", "powerset"))  # the most frequent set: 21
+        assert all(
+            record[key] > 35 for key in ("qubo", "chain", "chains", "powerset")
+        )  # the most frequent set: 21
         assert record["interval"][0] < record["qubo"] < record["interval"][1]
 
 

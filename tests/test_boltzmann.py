@@ -1,4 +1,4 @@
-"""Boltzmann machines: objectives against brute force, known models recovered from samples, files and bad input."""
+"""Boltzmann machines."""
 
 import math
 import os
@@ -76,7 +76,7 @@ def test_bars_and_stripes_by_four_hidden_bits() -> None:
 
 
 def test_spin_glass_on_a_torus_is_identified() -> None:
-    """±J couplings of 144 spins from 4,000 samples, without regularization: all 288, and no others."""
+    """All 288 couplings from 4,000 samples, and no others."""
     J, A = samples.spin_glass(12, 0.5, 0)
     machine = BoltzmannMachine(method="pseudo", l2=1e-6).fit(samples.chains(A, 4000)[0])
     assert samples.wrong_couplings(machine, J) == 0
@@ -90,7 +90,9 @@ def test_structure_at_low_temperature() -> None:
 def test_potts_model_of_groups() -> None:
     groups = Groups.consecutive(3, 3)
     A = torch.randn(9, 9, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    states = torch.stack([torch.eye(3)[list(choice)].flatten() for choice in product(range(3), repeat=3)]).double()
+    states = torch.stack(
+        [torch.eye(3)[list(choice)].flatten() for choice in product(range(3), repeat=3)]
+    ).double()
     p = (-energies(A[None], states[None])[0]).softmax(0)
     X = states[torch.multinomial(p, 100_000, replacement=True, generator=torch.Generator().manual_seed(0))]
     for method in ("exact", "pseudo"):
@@ -101,9 +103,15 @@ def test_potts_model_of_groups() -> None:
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_annealed_importance_sampling_is_within_its_error(grouped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_annealed_importance_sampling_is_within_its_error(
+    grouped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     groups = Groups.consecutive(4, 3) if grouped else None
-    X = random_bits(400, 12) if not grouped else torch.eye(3).repeat(4, 1)[torch.randint(0, 3, (400, 4))].flatten(1)
+    X = (
+        random_bits(400, 12)
+        if not grouped
+        else torch.eye(3).repeat(4, 1)[torch.randint(0, 3, (400, 4))].flatten(1)
+    )
     machine = BoltzmannMachine(groups=groups, method="pseudo", l2=1e-3).fit(X)
     exact = machine.log_partition()
     monkeypatch.setattr(boltzmann, "EXACT_SCORE", 0)
@@ -121,7 +129,9 @@ def test_draws_follow_the_model_given_clamped_bits(monkeypatch: pytest.MonkeyPat
         X = machine.sample(20_000, clamp={1: 1})
         assert bool((X[:, 1] == 1).all())
         rows = (X[:, [0, 2, 3]].double() @ torch.tensor([4.0, 2, 1], dtype=torch.float64)).long()
-        torch.testing.assert_close(rows.bincount(minlength=8) / 20_000, (p / p.sum()).float(), atol=0.02, rtol=0)
+        torch.testing.assert_close(
+            rows.bincount(minlength=8) / 20_000, (p / p.sum()).float(), atol=0.02, rtol=0
+        )
 
 
 def test_pattern_weights_and_penalties() -> None:

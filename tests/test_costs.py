@@ -1,4 +1,4 @@
-"""Learning from costs: losses against brute force, data with true QUBOs, regret, and networks that learn."""
+"""Learning from costs."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ def test_spo_plus_is_its_definition_and_bounds_the_regret() -> None:
 
 
 def test_fenchel_young_has_the_gradient_of_its_value() -> None:
-    """The value is piecewise linear in A for fixed noise, so small steps agree with the gradient."""
+    """The value is piecewise linear in A for fixed noise."""
     A, batch = qubos(3, seed=3), batch_of(qubos(3, seed=4))
     loss = PerturbedFenchelYoung(strength=0.5, samples=20)
     value, slope = value_and_gradient(loss, A, batch)
@@ -81,9 +81,12 @@ def test_fenchel_young_has_the_gradient_of_its_value() -> None:
 def test_sparse_costs_are_the_dense_ones(loss: Loss) -> None:
     edges = torch.tensor([[0, 0, 1], [1, 3, 2]])
     linear, couplings = qubos(6)[:, 0], qubos(6)[:, 1, :3]
-    A, A_true = SparseQubo(linear, edges, couplings), SparseQubo(couplings[:, [0, 1, 2, 0]], edges, linear[:, :3])
+    A, A_true = (
+        SparseQubo(linear, edges, couplings),
+        SparseQubo(couplings[:, [0, 1, 2, 0]], edges, linear[:, :3]),
+    )
     sparse, dense = loss(A, batch_of(A_true)), loss(A.dense(), batch_of(A_true.dense()))
-    scale = (4 + 3) / 10 if isinstance(loss, CostRegression) else 1.0  # means over 7 numbers and over 10
+    scale = (4 + 3) / 10 if isinstance(loss, CostRegression) else 1.0  # means over 7 and 10
     torch.testing.assert_close(sparse * scale, dense)
 
 
@@ -101,13 +104,19 @@ def test_listed_states_are_searched_exactly() -> None:
 def test_decisions_respect_groups_and_clamps_and_regret_is_normalized() -> None:
     A = qubos(50).float()
     p = torch.arange(50.0)[:, None]
-    data = CostData(p, A, groups=Groups([[0, 1]]), clamp=lambda p: torch.tensor([-1, -1, -1, 1]), validation=0)
+    data = CostData(
+        p, A, groups=Groups([[0, 1]]), clamp=lambda p: torch.tensor([-1, -1, -1, 1]), validation=0
+    )
     allowed = [x for x in STATES.tolist() if x[0] + x[1] == 1 and x[3] == 1]
     E = all_energies(A.double())[:, [STATES.tolist().index(x) for x in allowed]]
     whole = data.instances
-    torch.testing.assert_close(regret(A, torch.tensor(allowed[0]).expand(50, -1), whole.x_true), E[:, 0] - E.amin(1))
+    torch.testing.assert_close(
+        regret(A, torch.tensor(allowed[0]).expand(50, -1), whole.x_true), E[:, 0] - E.amin(1)
+    )
     score = data.score(torch.tensor(allowed[0]).expand(50, -1), whole)
-    assert score["regret"].mean() == pytest.approx(((E[:, 0] - E.amin(1)).sum() / E.amin(1).abs().sum()).item())
+    assert score["regret"].mean() == pytest.approx(
+        ((E[:, 0] - E.amin(1)).sum() / E.amin(1).abs().sum()).item()
+    )
     assert torch.equal(score["optimal"].bool(), E[:, 0] <= E.amin(1))
     assert data.score(whole.x_true, whole)["regret"].abs().max() == 0
 
@@ -155,7 +164,9 @@ def test_pairs_of_the_layer_carry_the_gradient_of_a_quadratic_cost() -> None:
     layer = QuboLayer(ExhaustiveSearch(), strength=2.0, pairs=True)
     (A_true * layer(A)).sum().backward()
     x, moved = (ExhaustiveSearch()(some, 1).states[:, 0] for some in (A.detach(), A.detach() + 2.0 * A_true))
-    torch.testing.assert_close(A.grad, (moved[:, :, None] * moved[:, None] - x[:, :, None] * x[:, None]) / 2.0)
+    torch.testing.assert_close(
+        A.grad, (moved[:, :, None] * moved[:, None] - x[:, :, None] * x[:, None]) / 2.0
+    )
 
 
 @pytest.mark.parametrize("rule", ["none", "blackbox", "perturbed"])

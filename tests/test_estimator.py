@@ -1,4 +1,4 @@
-"""The scikit-learn classifier: scikit-learn's own checks, and couplings that are seen to matter."""
+"""The scikit-learn classifier."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_scikit_learns_own_checks_pass() -> None:
 
 
 def exclusive(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Three labels of which exactly one holds, and p does not show which: only couplings can represent that."""
+    """Return three labels of which one holds, at random."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(count, 3)), np.eye(3, dtype=int)[rng.integers(0, 3, count)]
 
@@ -61,7 +61,9 @@ def test_data_frames_are_accepted_and_checked_by_name() -> None:
     frame, labels = pandas.DataFrame(X, columns=["a", "b", "c"]), pandas.DataFrame(y, columns=["u", "v", "w"])
     model = QuboClassifier(max_iter=5, random_state=0).fit(frame, labels)
     assert list(model.feature_names_in_) == ["a", "b", "c"]
-    assert np.array_equal(model.predict(frame), QuboClassifier(max_iter=5, random_state=0).fit(X, y).predict(X))
+    assert np.array_equal(
+        model.predict(frame), QuboClassifier(max_iter=5, random_state=0).fit(X, y).predict(X)
+    )
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame[["b", "a", "c"]])
 
@@ -101,12 +103,15 @@ def test_early_stopping_lowers_the_penalty_only_as_far_as_it_helps() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 6))
     noise, clear = rng.integers(0, 2, (300, 3)), (X[:, :3] > 0).astype(int)
-    chosen = {name: QuboClassifier(random_state=0).fit(X, y).alpha_ for name, y in (("noise", noise), ("clear", clear))}
+    chosen = {
+        name: QuboClassifier(random_state=0).fit(X, y).alpha_
+        for name, y in (("noise", noise), ("clear", clear))
+    }
     assert chosen["noise"] > chosen["clear"]
     assert QuboClassifier(early_stopping=False, alpha=2.0).fit(X, clear).alpha_ == 2.0
 
 
-@pytest.mark.parametrize("wrong", [{"alpha": -1.0}, {"validation_fraction": 1.5}])
+@pytest.mark.parametrize("wrong", [{"alpha": -1.0}, {"validation_fraction": 1.5}, {"layers": 0}])
 def test_wrong_settings_are_errors(wrong: dict[str, float]) -> None:
     with pytest.raises(QubolearnError, match=str(*wrong.values())):
         QuboClassifier(**wrong).fit(*exclusive(30, 0))

@@ -24,7 +24,8 @@ def run(name: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, float]]
 
 
 @pytest.mark.parametrize(
-    ("name", "least"), [("examples/sorting.py", 0.95), ("examples/own_parts.py", 0.85), ("examples/loader.py", 0.75)]
+    ("name", "least"),
+    [("examples/sorting.py", 0.95), ("examples/own_parts.py", 0.85), ("examples/loader.py", 0.75)],
 )
 def test_examples_learn(name: str, least: float, capsys: pytest.CaptureFixture[str]) -> None:
     found = run(name, capsys)
@@ -68,13 +69,23 @@ def test_examples_of_own_problems_learn(
 
 
 @pytest.mark.filterwarnings("ignore")  # of Ray
-def test_batches_are_predicted_as_the_network_does(
+def test_a_cluster_is_used_by_its_address(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("ray.data", reason="needs pip install ray[data]")
-    monkeypatch.setattr("sys.argv", ["batch_inference", "3000"])
+    for module in ("ray.data", "ray.tune"):
+        pytest.importorskip(module, reason=f"needs pip install {module}")
+    from ray.cluster_utils import Cluster
+
     monkeypatch.setenv("OUT", str(tmp_path))
-    (found,) = run("examples/batch_inference.py", capsys)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    try:
+        cluster.add_node(num_cpus=1)
+        monkeypatch.setattr("sys.argv", ["batch_inference", "3000", cluster.address])
+        (found,) = run("examples/batch_inference.py", capsys)
+        monkeypatch.setattr("sys.argv", ["ray_tune", cluster.address])
+        assert run("examples/ray_tune.py", capsys)[-1]["accuracy"] > 0.5
+    finally:
+        cluster.shutdown()
     assert found["rows"] == 3000
     assert found["same"]
 
@@ -98,12 +109,15 @@ def test_a_service_answers_as_the_network_does(tmp_path: Path, monkeypatch: pyte
     pattern = topology("dense", 5)
     network = QuboNetwork(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, pattern.size)), pattern)
     monkeypatch.setenv("MODEL", str(network.save(tmp_path / "mine.safetensors")))
-    app = runpy.run_path(str(ROOT / "examples/serving.py"))["app"]
+    service, sizes = runpy.run_path(str(ROOT / "examples/serving.py")), list[int]()
+    predict = service["network"].predict
+    service["network"].predict = lambda rows: sizes.append(len(rows)) or predict(rows)
     p = np.random.default_rng(0).normal(size=(40, 3)).round(3)
-    with TestClient(app) as client, ThreadPoolExecutor(8) as pool:
+    with TestClient(service["app"]) as client, ThreadPoolExecutor(8) as pool:
         wrong = pool.submit(client.post, "/solve", json=[1.0, 2.0])  # in a batch with the others
         answers = list(pool.map(lambda row: client.post("/solve", json=row).json(), p.tolist()))
         assert wrong.result().status_code == 422
         assert "2 columns" in wrong.result().json()["detail"]
         assert client.post("/solve", json="nothing").status_code == 422
     assert answers == network.predict(p).tolist()
+    assert max(sizes) > 1  # requests were solved together

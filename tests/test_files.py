@@ -1,4 +1,4 @@
-"""Files: written whole and only where they should be, with their modes, read back only if no bit was lost."""
+"""Files are written whole."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TENSORS = {"b": torch.arange(6.0).reshape(2, 3), "a": torch.zeros(0), "c": torch
 
 @pytest.fixture
 def device(tmp_path: Path) -> Path:
-    """Return a device for this test: as root, wrong code would destroy the system's."""
+    """Return a device: as root, wrong code would destroy real ones."""
     path = tmp_path / "device"
     try:
         os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 3))
@@ -73,7 +73,7 @@ def test_a_file_that_is_replaced_keeps_its_mode(write: object, mode: int, tmp_pa
 
 
 def test_new_files_follow_the_umask(tmp_path: Path) -> None:
-    """On a volume of a group, with umask 002, what one member writes another one can replace."""
+    """With umask 002 a group can replace each other's files."""
     before = os.umask(0o002)
     try:
         write_atomic(tmp_path / "x", b"new")
@@ -175,14 +175,20 @@ def same(found: dict[str, Tensor]) -> bool:
 
 RECORDS = [{"step": 0, "loss": 1.25}, {"step": 7, "loss": -0.5}]
 VALUE = {"seed": 0, "rates": {"b": [1.5, 2], "a": "text", "10": 1, "9": 2}}
-#: Write a file; read it and return True if it holds what was written, but for the name of the checksum.
+#: Write a file; read it and return True if it is the same.
 CHECKED: dict[str, tuple[Callable[[Path], object], Callable[[Path], bool]]] = {
-    "tensors": (lambda path: write_tensors(path, TENSORS, step=3), lambda path: same(read_tensors(path, TENSORS)[0])),
+    "tensors": (
+        lambda path: write_tensors(path, TENSORS, step=3),
+        lambda path: same(read_tensors(path, TENSORS)[0]),
+    ),
     "JSON": (
         lambda path: write_json(path, VALUE, checksum=True),
         lambda path: {name: read_json(path)[name] for name in VALUE} == VALUE,
     ),
-    "records": (lambda path: write_records(path, RECORDS), lambda path: read_records(path, 10**6)[:2] == RECORDS),
+    "records": (
+        lambda path: write_records(path, RECORDS),
+        lambda path: read_records(path, 10**6)[:2] == RECORDS,
+    ),
 }
 
 

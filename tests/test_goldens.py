@@ -53,7 +53,7 @@ PATH = Path(__file__).with_name("goldens.json")
 GROUPS = Groups([[0, 1, 2], [3, 4, 5]])
 
 
-# --- losses of fit ----------------------------------------------------------------------------------------------------
+# --- losses of fit
 
 
 def arrays(seed: int, n: int = 6, groups: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
@@ -69,16 +69,20 @@ def arrays(seed: int, n: int = 6, groups: bool = False) -> tuple[torch.Tensor, t
 
 def mlp(n: int = 6, graph: str = "dense", inputs: int | None = 5, dropout: float = 0.0) -> QuboNetwork:
     pattern = topology(graph, n)
-    return QuboNetwork(MLP(5, pattern.size, layers=3, hidden=16, dropout=dropout), pattern, inputs, bound=True)
+    return QuboNetwork(
+        MLP(5, pattern.size, layers=3, hidden=16, dropout=dropout), pattern, inputs, bound=True
+    )
 
 
 def own(n: int = 6, graph: str = "dense") -> QuboNetwork:
     pattern = topology(graph, n)
-    return QuboNetwork(nn.Sequential(nn.Linear(5, 12), nn.Tanh(), nn.Linear(12, pattern.size)), pattern, bound=True)
+    return QuboNetwork(
+        nn.Sequential(nn.Linear(5, 12), nn.Tanh(), nn.Linear(12, pattern.size)), pattern, bound=True
+    )
 
 
 class Plain(nn.Module):
-    """A user's network p -> A ``[batch, n, n]`` without any of our heads."""
+    """A user's network p -> A without our heads."""
 
     def __init__(self, n: int = 6) -> None:
         super().__init__()
@@ -90,7 +94,7 @@ class Plain(nn.Module):
 
 @dataclass(frozen=True)
 class Lowest:
-    """A user's solver with a ``sample`` that returns the 8 lowest states: no random numbers, no rounding."""
+    """A user's solver whose ``sample`` returns the 8 lowest states."""
 
     def __call__(self, A: torch.Tensor, count: int = 2) -> Solution:
         return ExhaustiveSearch(max_bits=20)(A, count)
@@ -101,7 +105,7 @@ class Lowest:
 
 @dataclass(frozen=True)
 class Signs(Problem):
-    """Bits are the signs of p; clamped and grouped variants test constrained training."""
+    """Bits are the signs of p, perhaps clamped or grouped."""
 
     name = "signs"
     metric = "accuracy"
@@ -115,7 +119,9 @@ class Signs(Problem):
         scores = torch.cat([p, p[:, :1] * p[:, 1:2]], 1)
         x = (scores > 0).float()
         if self.grouped:
-            x = torch.cat([nn.functional.one_hot(scores[:, i : i + 3].argmax(1), 3) for i in (0, 3)], 1).float()
+            x = torch.cat(
+                [nn.functional.one_hot(scores[:, i : i + 3].argmax(1), 3) for i in (0, 3)], 1
+            ).float()
         return Instances(p, x, x)
 
     @property
@@ -137,7 +143,7 @@ class Signs(Problem):
 
 
 def both_ways(seed: int) -> Arrays:
-    """Arrays of which the complement of each answer is right, too."""
+    """Return arrays whose complements are right, too."""
     p, x = arrays(seed)
     right = RightAnswers(torch.stack([x, 1 - x], 1), torch.ones(len(x), 2, dtype=torch.bool))
     return Arrays(p, x, validation=0, test=0, seed=0, answer=None, right=right)
@@ -174,7 +180,12 @@ FITS: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
     "soft": (mlp, Signs(), SoftLikelihood(beta=2.0), {}),
     "contrastive": (own, arrays(14), Contrastive(beta=2.0), {"solver": Lowest()}),
     "l1, diagonal": (partial(own, 6, "diagonal"), arrays(15), L1() + own_loss, {}),
-    "groups, shared": (partial(SharedQubo, 6), grouped(16), GroupPseudoLikelihood(GROUPS, beta=1.0, masking=0.9), {}),
+    "groups, shared": (
+        partial(SharedQubo, 6),
+        grouped(16),
+        GroupPseudoLikelihood(GROUPS, beta=1.0, masking=0.9),
+        {},
+    ),
 }
 
 
@@ -208,7 +219,7 @@ def fit_losses(name: str) -> list[float]:
     return [record["loss"] for record in training.history]
 
 
-# --- answers of exact solvers -----------------------------------------------------------------------------------------
+# --- answers of exact solvers
 
 
 def qubos(n: int, batch: int = 4, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -243,7 +254,9 @@ def marginals(A: Any, **options: Any) -> list[Any]:
 
 
 def quantum(n: int, **options: Any) -> list[Any]:
-    solver = QuantumAnnealing(reads=20, h_error=0.0, J_error=0.0, programmings=1, seed=5, tolerance=0.01, **options)
+    solver = QuantumAnnealing(
+        reads=20, h_error=0.0, J_error=0.0, programmings=1, seed=5, tolerance=0.01, **options
+    )
     solution = solver(qubos(n, dtype=torch.float64), 1)
     success = solution.info["success_probability"].tolist()
     return [[*row, value] for row, value in zip(rows(solution), success, strict=True)]
@@ -282,11 +295,11 @@ def exact_answers() -> Iterator[tuple[str, list[Any]]]:
     yield "quantum dwave 6", quantum(6, anneal_time=10.0, schedule="dwave")
 
 
-# --- distributions of annealing and tempering -------------------------------------------------------------------------
+# --- distributions of annealing and tempering
 
 
 def reads_of(solver: Any, A: Any, lowest: torch.Tensor, beta: float | None = None) -> dict[str, list[float]]:
-    """Return success probability and mean energy of ``solver.sample`` with standard errors, per QUBO."""
+    """Return success probability and mean energy of ``sample``."""
     reads = solver.sample(A, beta) if beta else solver.sample(A)
     E = energies(A.to(torch.float64), reads.double())
     hit = (E - lowest[:, None] <= 1e-6).double()
@@ -299,7 +312,7 @@ def spread(name: str, values: torch.Tensor) -> dict[str, list[float]]:
 
 
 def found_by(solver: Any, A: Any, lowest: torch.Tensor, **held: Any) -> dict[str, list[float]]:
-    """Return the share of QUBOs solved and the mean energy above the minimum of ``solve``."""
+    """Return the share solved and the mean energy above the minimum."""
     above = (solve(A, solver, 1, **held).energies[:, 0] - lowest)[None]
     return spread("success", (above <= 1e-6).double()) | spread("energy", above)
 
@@ -315,15 +328,18 @@ def distributions() -> Iterator[tuple[str, dict[str, list[float]]]]:
     best_known = solve(many, annealing(reads=100, sweeps=1000, seed=13), 1).energies[:, 0]
     yield "annealing, best of 4", found_by(annealing(reads=4, sweeps=10, seed=14), many, best_known)
     tempering = partial(ParallelTempering, replicas=16, target=None, reads=500)
-    betas = tuple(np.geomspace(0.05, 2.0, 16).tolist())  # chosen ones would come from a long annealing run
+    betas = tuple(np.geomspace(0.05, 2.0, 16).tolist())  # choosing them takes long
     yield "tempering at beta=0.5", reads_of(tempering(sweeps=20_000, seed=15), few, few_lowest, 0.5)
     yield "tempering, 20 sweeps", found_by(tempering(sweeps=20, seed=16, betas=betas), many, best_known)
     groups = Groups([range(i, i + 5) for i in range(0, 90, 5)])
     best_known = solve(many, tempering(sweeps=1000, seed=17), 1, groups=groups).energies[:, 0]
-    yield "tempering, groups", found_by(tempering(sweeps=8, seed=18, betas=betas), many, best_known, groups=groups)
+    yield (
+        "tempering, groups",
+        found_by(tempering(sweeps=8, seed=18, betas=betas), many, best_known, groups=groups),
+    )
 
 
-# --- the tests --------------------------------------------------------------------------------------------------------
+# --- the tests
 
 
 def golden(section: str) -> dict[str, Any]:
@@ -335,7 +351,7 @@ def flat(value: Any) -> list[Any]:
 
 
 def same(now: Any, then: Any, tolerance: float) -> None:
-    """Raise unless two nested lists agree: text exactly, numbers within the tolerance relative to 1 and above."""
+    """Raise unless two nested lists agree within the tolerance."""
     now, then = flat(now), flat(then)
     assert len(now) == len(then)
     for a, b in zip(now, then, strict=True):
@@ -364,7 +380,7 @@ def test_annealing_and_tempering_draw_from_the_frozen_distributions() -> None:
             a, b = np.array(now[what]), np.array(then[what])
             error = np.hypot(now[f"{what} error"], then[f"{what} error"]) + 1e-9
             z = (a - b) / error
-            if "beta" not in name:  # a search may get better; samples at a temperature have one distribution
+            if "beta" not in name:  # a search may get better
                 z = -z if what == "success" else z
             assert np.abs(z).max() < 5 if "beta" in name else z.max() < 5, (name, what, now, then)
 
@@ -376,7 +392,9 @@ def write(section: str) -> None:
         "answers": lambda: dict(exact_answers()),
         "distributions": lambda: dict(distributions()),
     }
-    everything[section] = json.loads(json.dumps(made[section]()), parse_float=lambda text: float(f"{float(text):.9g}"))
+    everything[section] = json.loads(
+        json.dumps(made[section]()), parse_float=lambda text: float(f"{float(text):.9g}")
+    )
     text = json.dumps(everything, sort_keys=True, indent=2)
     PATH.write_text(re.sub(r"\n {6,}|\n {4}(?=[\]}])", " ", text) + "\n")  # one line per result
 

@@ -1,4 +1,4 @@
-"""Names that import their module at first use are there for Python, and listed for people."""
+"""Names that import lazily."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams of random numbers: one for each path of names and numbers, and none shared."""
+"""Streams of random numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from qubolearn.random import derive_seed, stream
 
 
 def test_no_two_paths_share_a_stream() -> None:
-    """("train",) and ("train", 0) once did: evaluate on the training split drew what training had drawn."""
+    """("train",) and ("train", 0) once did."""
     parts = ["train", "test", "weights", "solver", 0, 1, 2**32 - 1]
     paths = [path for length in range(5) for path in product(parts, repeat=length)]
     seeds = {derive_seed(3, *path) for path in paths}

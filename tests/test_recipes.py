@@ -1,4 +1,4 @@
-"""Fields of recipes are the options of losses, of the MLP, of Adam and of ``fit``."""
+"""Fields of recipes are options."""
 
 from __future__ import annotations
 

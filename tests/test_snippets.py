@@ -1,4 +1,4 @@
-"""Python blocks of the pages run as scripts, bash blocks by the real command, and links lead to files."""
+"""Code blocks and links of pages."""
 
 import re
 import runpy

@@ -1,4 +1,4 @@
-"""Tools count lines, fill tables, check the site and read the pages that they use."""
+"""The tools."""
 
 import runpy
 import sys
@@ -15,7 +15,9 @@ def tool(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return runpy.run_path(str(ROOT / "tools" / f"{name}.py"))
 
 
-def test_tables_are_filled_and_links_are_relative_to_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_are_filled_and_links_are_relative_to_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tables = tool("tables", monkeypatch)
     text = "before\n<!-- table: benchmark-exact -->\nold\n<!-- end -->\nafter\n"
     filled = tables["fill"](text, ROOT / "docs/solvers.md")

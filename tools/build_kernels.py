@@ -2,7 +2,7 @@
 
     python tools/build_kernels.py [--sanitize]
 
-Only what has changed is compiled. Needs a C++20 compiler and the packages nanobind, cmake and ninja.
+Only changes are compiled. Needs a C++20 compiler, nanobind, cmake and ninja.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ ROOT = Path(__file__).parents[1]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sanitize", action="store_true", help="into build/sanitize, with address and UB sanitizers")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sanitize", action="store_true", help="into build/sanitize, with sanitizers")
     sanitize = parser.parse_args().sanitize
     if not (os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")):
-        print("build_kernels: no C++ compiler found; install g++ >= 11 or clang++ >= 14 (apt-get install g++)")
+        print("build_kernels: no C++ compiler found; install g++ >= 11 or clang++ >= 14")
         return 1
     build = ROOT / "build" / ("sanitize" if sanitize else "kernels")
     out = build / "qubolearn" if sanitize else ROOT / "src" / "qubolearn"
     options = [f"-DPython_EXECUTABLE={sys.executable}", f"-DQUBOLEARN_SANITIZE={'ON' if sanitize else 'OFF'}"]
-    ninja = shutil.which("ninja", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    ninja = shutil.which("ninja", path=beside)
     if ninja:
         options += ["-GNinja", f"-DCMAKE_MAKE_PROGRAM={ninja}"]
     try:
@@ -43,7 +44,7 @@ def main() -> int:
     for step in steps:
         done = subprocess.run(step, check=False, capture_output=True, text=True)
         if done.returncode:
-            print(done.stdout, done.stderr, "build_kernels: the kernels could not be built, see above", sep="\n")
+            print(done.stdout, done.stderr, "build_kernels: failed, see above", sep="\n")
             return 1
     return 0
 

@@ -1,7 +1,7 @@
-"""Print the line budget of the repository at one or two commits: ``python tools/lines.py [BEFORE [AFTER]]``.
+"""Print the line budget at one or two commits: ``python tools/lines.py [BEFORE [AFTER]]``.
 
-Without arguments the working tree is counted. Every line counts, blank ones and comments included. Other files of the
-packages (templates, JSON, CSS) are listed as well, because code may not hide there, and so is the mean line length.
+By default the working tree is counted, blank lines and comments included. Templates,
+JSON and CSS are listed separately, because code may not hide there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OLD_KERNELS = re.compile(r"src/qubolearn/kernels/(\w*_numba|lanes|float_lanes|pa
 
 
 def part_of(path: str) -> str:
-    """Return the part of the budget to which a file belongs; old commits have the parts in one package."""
+    """Return the part of a file; old commits have one package."""
     if path.startswith(("reproduction/tests/", "tests/")):
         return "tests"
     if path.startswith("reproduction/src/") or OLD_PAPER.match(path):
@@ -40,7 +40,7 @@ def part_of(path: str) -> str:
     return "library" if path.startswith("src/qubolearn/") else ""
 
 
-#: part -> lines allowed by ARCHITECTURE.md after split, cuts and port, and with everything that the issues ask for
+#: part -> lines allowed by ARCHITECTURE.md after the split, and with all issues
 BUDGET = {
     "library": (16_500, 18_000),
     "kernels": (3_500, 5_000),
@@ -50,8 +50,8 @@ BUDGET = {
     "tests": (20_000, 22_000),
 }
 MAX_FILES, MAX_NAMES = (125, 140), (44, 50)
-#: Files that are wholly abilities added since 0bb55be (issues 26 to 29), and tests and benchmarks of these alone.
-#: Files that also hold what existed, such as solvers/auto.py and estimator.py, are not among them.
+#: Files that are wholly new since 0bb55be (issues 26 to 29), with their tests and
+#: benchmarks; files that also hold older code are not among them.
 ADDED = re.compile(
     r"src/qubolearn/((boltzmann|costs|tuning|data/standard|qubo/constraints|training/defaults)\.py|networks/(graph|"
     r"predicting|saving)\.py|solvers/(inequalities|population)\.py)|src/kernels/(constrained|elimination|population)\.cpp"
@@ -67,8 +67,8 @@ class Part(NamedTuple):
     lines: int = 0
     files: int = 0
     characters: int = 0
-    added: int = 0  # lines of files that are new abilities
-    other: int = 0  # lines of files that are neither Python nor C++
+    added: int = 0  # of new abilities
+    other: int = 0  # neither Python nor C++
 
 
 class Tree(NamedTuple):
@@ -85,9 +85,9 @@ class Tree(NamedTuple):
 
 
 def files_of(commit: str | None) -> Iterator[tuple[str, Callable[[], str]]]:
-    """Yield the path of every tracked file and a function that returns its text."""
-    words = ["ls-files", "-co", "--exclude-standard"] if commit is None else ["ls-tree", "-r", "--name-only", commit]
-    for path in git(*words).splitlines():
+    """Yield every tracked path and a function that reads it."""
+    words = f"ls-tree -r --name-only {commit}" if commit else "ls-files -co --exclude-standard"
+    for path in git(*words.split()).splitlines():
         if commit is None:
             if (ROOT / path).is_file():
                 yield path, (ROOT / path).read_text
@@ -100,7 +100,6 @@ def git(*words: str) -> str:
 
 
 def count(commit: str | None) -> Tree:
-    """Count all parts of a commit, or of the working tree."""
     parts, names = dict.fromkeys(BUDGET, Part()), 0
     for path, read in files_of(commit):
         part = part_of(path)
@@ -121,7 +120,7 @@ def count(commit: str | None) -> Tree:
 
 
 def public_names(text: str) -> int:
-    """Return the length of ``__all__``, or of the imports for type checkers from which it was made."""
+    """Return the length of ``__all__``, or the imports that it was made from."""
     for node in ast.walk(ast.parse(text)):
         named = isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
         if named and isinstance(node.value, (ast.List, ast.Tuple)):
@@ -131,23 +130,20 @@ def public_names(text: str) -> int:
 
 
 def report(trees: list[Tree]) -> str:
-    """Return the table: lines of each commit, and of the last one what existed and everything against both budgets."""
+    """Return the table of lines, with the last commit against both budgets."""
     last, titles = trees[-1], ["before", "after"][-len(trees) :]
     rows = [("", *titles, "new", "existed", "after split", "over", "with everything", "over")]
     for part, limits in BUDGET.items():
         found = last.parts[part]
         existed = found.lines - found.added
-        over = [over_by(lines, limit) for lines, limit in zip((existed, found.lines), limits, strict=True)]
         counts = [*(tree.parts[part].lines for tree in trees), found.added, existed]
-        rows.append((part, *(f"{each:,}" for each in counts), f"{limits[0]:,}", over[0], f"{limits[1]:,}", over[1]))
+        rows.append((part, *(f"{each:,}" for each in counts), *against(limits, existed, found.lines)))
     for title, limits, value in (
         ("files of the library", MAX_FILES, lambda tree: tree.parts["library"].files),
         ("names in qubolearn.__all__", MAX_NAMES, lambda tree: tree.names),
     ):
-        over = [over_by(value(last), limit) for limit in limits]
-        rows.append(
-            (title, *(str(value(tree)) for tree in trees), "", "", str(limits[0]), over[0], str(limits[1]), over[1])
-        )
+        now = value(last)
+        rows.append((title, *(str(value(tree)) for tree in trees), "", "", *against(limits, now, now)))
     for title, shown in (
         ("other lines of the library", lambda tree: f"{tree.parts['library'].other:,}"),
         ("other lines of the reproduction", lambda tree: f"{tree.parts['reproduction'].other:,}"),
@@ -159,12 +155,14 @@ def report(trees: list[Tree]) -> str:
     return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
-def over_by(count: int, limit: int) -> str:
-    return f"{100 * (count / limit - 1):+.1f} %" if count > limit else "-"
+def against(limits: tuple[int, int], *counts: int) -> Iterator[str]:
+    """Yield both limits, each with the excess."""
+    for limit, count in zip(limits, counts, strict=True):
+        yield from (f"{limit:,}", f"{100 * (count / limit - 1):+.1f} %" if count > limit else "-")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("commits", nargs="*", help="at most two; a missing second one is the working tree")
     given = parser.parse_args(arguments)
     if len(given.commits) > 2:

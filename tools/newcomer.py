@@ -2,9 +2,10 @@
 
     python tools/newcomer.py [--python PATH] [--torch FOLDER] [--quick] [--page]
 
-Builds the wheel, installs torch and it in a new environment, and follows docs/start.md, whose script gets other arrays.
-Commands, output and times go to benchmarks/results/newcomer.json, and from there to docs/newcomer.md. --quick runs the
-scripts in this Python and writes nothing; --page writes only the page. --torch is as for release_check.py.
+Builds the wheel, installs it with torch in a new environment, and follows docs/start.md
+with other arrays. Output and times go to benchmarks/results/newcomer.json and
+docs/newcomer.md. --quick runs the scripts in this Python and writes nothing; --page
+writes only the page. --torch is as for release_check.py.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 OUT, PAGE = ROOT / "benchmarks/results/newcomer.json", ROOT / "docs/newcomer.md"
 LIMIT = 1200  # seconds for one step
 
-#: The newcomer's data: values of eight jobs, and the best jobs to take together.
+#: Values of eight jobs, and the best jobs to take together.
 DATA = """\
 import numpy as np
 
@@ -42,7 +43,7 @@ weights = np.random.default_rng(1).uniform(0.1, 1, size=(4000, 8))
 best = allowed[(weights @ allowed.T).argmax(1)]
 np.savez("jobs.npz", weights=weights, best=best)
 """
-#: These replace the page's two lines that generate arrays.
+#: Replaces the page's lines that generate arrays.
 OWN = """\
 jobs = np.load("jobs.npz")
 p, x = jobs["weights"], jobs["best"]
@@ -63,7 +64,6 @@ curl -s --retry 9 --retry-connrefused localhost:8000/solve --json '[0.9, 0.8, 0.
 
 
 def script() -> str:
-    """Return the page's script with the newcomer's arrays."""
     text = (ROOT / "docs/start.md").read_text()
     (block,) = (block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "fit(" in block)
     block, count = re.subn(r"p = .*\nx = .*\n", OWN, block)
@@ -73,11 +73,11 @@ def script() -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", default=sys.executable, help="the newcomer's interpreter [this one]")
-    parser.add_argument("--torch", help="a site-packages folder whose torch is used instead of an installed one")
-    parser.add_argument("--quick", action="store_true", help="run the scripts in this Python, and write nothing")
-    parser.add_argument("--page", action="store_true", help="do nothing; write docs/newcomer.md from the file")
+    parser.add_argument("--torch", help="a site-packages folder whose torch is used")
+    parser.add_argument("--quick", action="store_true", help="run in this Python, and write nothing")
+    parser.add_argument("--page", action="store_true", help="only write docs/newcomer.md from the file")
     given = parser.parse_args()
     if not given.page:
         with tempfile.TemporaryDirectory() as scratch:
@@ -91,7 +91,7 @@ def main() -> int:
 
 
 def session(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Run all steps in a fresh environment, or with --quick in this one; return their output and seconds."""
+    """Run all steps, with --quick in this Python; return output and seconds."""
     work, steps = folder / "work", []
     work.mkdir()
     (work / "make_data.py").write_text(DATA)
@@ -104,11 +104,10 @@ def session(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
         taken = round(time.perf_counter() - began, 1)
         steps.append({"typed": "python -m venv mine; . mine/bin/activate", "printed": "", "seconds": taken})
         pin = (ROOT / "constraints-torch.txt").read_text().splitlines()[-1]
-        installs = {f"pip install {wheel.name}": [str(wheel)], "pip install fastapi uvicorn": ["fastapi", "uvicorn"]}
-        if not given.torch:
-            installs = {f"pip install {pin}": [pin]} | installs
-        for typed, names in installs.items():
-            steps.append(step(typed, [str(own), "-m", "pip", "install", "-q", *names], work, shown=False))
+        for names in [*([] if given.torch else [pin]), wheel.name, "fastapi uvicorn"]:
+            words = [str(wheel)] if names == wheel.name else names.split()
+            command = [str(own), "-m", "pip", "install", "-q", *words]
+            steps.append(step(f"pip install {names}", command, work, shown=False))
     steps.append(step("qubolearn --version", [str(own), "-m", "qubolearn", "--version"], work))
     steps.append(step("python make_data.py", [str(own), "make_data.py"], work))
     steps.append(step("python learn.py", [str(own), "learn.py"], work))
@@ -121,9 +120,8 @@ def session(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def step(typed: str, command: list[str], folder: Path, shown: bool = True) -> dict[str, Any]:
-    """Run a command and return its output and seconds."""
     began = time.perf_counter()
-    # a fresh environment must not see our path
+    # without our path
     variables = None if sys.executable in command[0] + command[-1] else clean()
     done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=LIMIT)
     taken = round(time.perf_counter() - began, 1)
@@ -133,7 +131,7 @@ def step(typed: str, command: list[str], folder: Path, shown: bool = True) -> di
 
 
 def page(done: dict[str, Any]) -> str:
-    """Return docs/newcomer.md: the scripts, and the session with its times."""
+    """Return docs/newcomer.md."""
     steps = [(f"$ {each['typed']}", each["printed"], f"# {each['seconds']} s") for each in done["steps"]]
     lines = "\n".join(line for step in steps for line in step if line)
     return f"""# A newcomer's session

@@ -1,7 +1,7 @@
 """Execute the gallery's notebooks, each in its own kernel: ``python tools/notebooks.py [NUMBER ...] [--out FILE]``.
 
-Notebooks are made from the examples as on the site. benchmarks/results/notebooks.json records seconds, number of
-pictures and errors of each. Exits with 1 if one fails.
+Notebooks are made as on the site. benchmarks/results/notebooks.json records seconds,
+pictures and errors. Exits with 1 if one fails.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ LIMIT = 600  # seconds for one cell
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("numbers", nargs="*", metavar="NUMBER", help="which examples, e.g. 04 [all]")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/notebooks.json", metavar="FILE")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/notebooks.json")
     given = parser.parse_args()
     found = json.loads(given.out.read_text())["notebooks"] if given.numbers and given.out.is_file() else {}
     for path in sorted([*ROOT.glob("gallery/plot_*.py"), *ROOT.glob("reproduction/gallery/plot_*.py")]):
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def ran(example: Path) -> dict[str, Any]:
-    """Make the notebook of an example, execute it in an empty folder, and return seconds and pictures."""
+    """Execute an example's notebook in an empty folder; return the outcome."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, example.name)
         copy.write_text(example.read_text())

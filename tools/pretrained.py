@@ -1,6 +1,6 @@
 """Train the models of the package and score them on unseen instances: ``python tools/pretrained.py``.
 
-Run it from a clean commit, which is stored in the files with the recipe and the score.
+Run it from a clean commit, which the files store.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LIMIT = 1_000_000  # bytes of all files together
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(MODELS)} [all]")
     parser.add_argument("--out", type=Path, default=OUT, metavar="FOLDER", help="where to")
     parser.add_argument("--quick", action="store_true", help="train for one epoch, score 50 instances")
@@ -46,13 +46,12 @@ def main() -> int:
 
 
 def trained(name: str, folder: Path, quick: bool) -> Path:
-    """Train and score one model; return the path of its file."""
     kind, options = MODELS[name]
     problem, recipe = preset("best", kind, **options, **({"epochs": 1} if quick else {}))
     run = Run.create(folder / name, problem, recipe)
     network = train(problem, recipe, run)
     score = evaluate(network, problem, instances=50 if quick else INSTANCES, seed=0)
-    plain = replace(score, info={})  # without seconds, so that files are reproducible
+    plain = replace(score, info={})  # reproducible, without seconds
     return run.save(folder / f"{name}.safetensors", plain)
 
 

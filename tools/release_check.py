@@ -32,12 +32,10 @@ from qubolearn.provenance import machine, source_digest
 ROOT = Path(__file__).parents[1]
 LIMIT = 1200  # seconds for one step
 
-#: Pins of torch and of packages that only some of its builds need.
+#: Pins of torch and what some of its builds need.
 WITH_TORCH = re.compile(r"torch=|triton=|nvidia-|cuda-")
 #: Files of a checkout that are not part of a release.
-NOT_SOURCE = shutil.ignore_patterns(
-    ".*", "__pycache__", "*.so", "*.egg-info", "build", "dist", "runs", "results", "reproduction", "benchmarks"
-)
+NOT_SOURCE = ".* __pycache__ *.so *.egg-info build dist runs results reproduction benchmarks"
 
 TRAIN = "train randgraph --k 3 --hidden 16 --epochs 2 --instances 300 --validation 20 --test 50 --out run"
 WORKS = (
@@ -62,12 +60,13 @@ LACKS = {"plot run": "plots", "solve run five.npz --out x.npz --solver dwave-moc
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", action="append", help="an interpreter to check with; several times for several")
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
+    parser.add_argument("--python", action="append", help="an interpreter; several times for several")
     parser.add_argument("--constraint", default=ROOT / "constraints-torch.txt", help="versions [torch's pin]")
-    parser.add_argument("--torch", help="a site-packages folder whose torch is used instead of an installed one")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/release.json", help="the result file")
-    parser.add_argument("--page", action="store_true", help="check nothing; write docs/release.md from the file")
+    parser.add_argument("--torch", help="a site-packages folder whose torch is used")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/release.json")
+    parser.add_argument("--page", action="store_true", help="only write docs/release.md from the file")
     given = parser.parse_args()
     done = []
     if not given.page:
@@ -83,26 +82,32 @@ def main() -> int:
 
 
 def merged(earlier: list[dict[str, Any]], done: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return all checks, the newest of each minor version of Python and set of versions."""
-    found = {(tuple(map(int, each["python"].split(".")[:2])), each["pins"]): each for each in [*earlier, *done]}
+    """Return all checks, the newest per Python and set of versions."""
+    found = {}
+    for each in [*earlier, *done]:
+        found[tuple(map(int, each["python"].split(".")[:2])), each["pins"]] = each
     return [found[key] for key in sorted(found)]
 
 
 def filled(page: str, checked: list[dict[str, Any]]) -> str:
-    """Return the page with a table of the checks between its markers."""
-    rows = [f"| Python | versions | {' | '.join(NAMES)} | commands | date, source |", "|" + "---|" * (len(NAMES) + 4)]
+    """Return the page with its table filled in."""
+    rows = [["Python", "versions", *NAMES, "commands", "date, source"], ["---"] * (len(NAMES) + 4)]
     for each in checked:
-        right = each["commands"] - len(each["failed"])
-        cells = [each["python"], each["pins"], *(each["versions"][name] for name in NAMES)]
-        rows.append(f"| {' | '.join(cells)} | {right} of {each['commands']} right | {each['date']}, {each['source']} |")
+        right = f"{each['commands'] - len(each['failed'])} of {each['commands']} right"
+        versions = [each["versions"][name] for name in NAMES]
+        rows.append([each["python"], each["pins"], *versions, right, f"{each['date']}, {each['source']}"])
+    lines = [f"| {' | '.join(row)} |" for row in rows]
     machines = ", ".join(sorted({each["machine"] for each in checked}))
-    text = "\n".join([*rows, "", f"*{machines}. Made by `make release-check`.*"])
-    return re.sub(r"(<!-- checked -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{text}\n{m[2]}", page, flags=re.DOTALL)
+    text = "\n".join([*lines, "", f"*{machines}. Made by `make release-check`.*"])
+    before, _, rest = page.partition("<!-- checked -->\n")
+    return f"{before}<!-- checked -->\n{text}\n<!-- end -->{rest.partition('<!-- end -->')[2]}"
 
 
 def build(folder: Path) -> Path:
-    """Build the sdist and from it the wheel; return the path of the wheel."""
-    shutil.copytree(ROOT, folder / "tree", ignore=NOT_SOURCE)  # a build writes into its tree
+    """Build the sdist and from it the wheel; return its path."""
+    shutil.copytree(
+        ROOT, folder / "tree", ignore=shutil.ignore_patterns(*NOT_SOURCE.split())
+    )  # a build writes into its tree
     backend = "import scikit_build_core.build as b, sys; print(getattr(b, sys.argv[1])(sys.argv[2]))"
     step([sys.executable, "-c", backend, "build_sdist", str(folder)], folder / "tree")
     (sdist,) = folder.glob("*.tar.gz")
@@ -120,7 +125,7 @@ def build(folder: Path) -> Path:
 
 
 def environment(python: str, folder: Path, torch: str | None) -> Path:
-    """Create a virtual environment, optionally with the torch of another one; return the path of its Python."""
+    """Create a virtual environment, with another one's torch; return its Python."""
     home = folder / re.sub(r"\W", "_", python)
     step([python, "-m", "venv", str(home)], folder)
     if torch:  # pip treats it as installed
@@ -130,14 +135,15 @@ def environment(python: str, folder: Path, torch: str | None) -> Path:
 
 
 def check(python: str, wheel: Path, folder: Path, given: argparse.Namespace) -> dict[str, Any]:
-    """Install the wheel for one Python and use it; return versions and failures."""
+    """Install the wheel and use it; return versions and failures."""
     own = environment(python, folder, given.torch)
     home = own.parents[1]
     pins = Path(given.constraint).read_text()
     if given.torch:
         pins = "".join(line for line in pins.splitlines(True) if not WITH_TORCH.match(line))
     (home / "pins.txt").write_text(pins)
-    step([str(own), "-m", "pip", "install", "-q", "--no-compile", "-c", str(home / "pins.txt"), str(wheel)], folder)
+    install = ["-m", "pip", "install", "-q", "--no-compile", "-c", str(home / "pins.txt"), str(wheel)]
+    step([str(own), *install], folder)
     work = home / "work"
     work.mkdir()
     failed = []
@@ -148,11 +154,12 @@ def check(python: str, wheel: Path, folder: Path, given: argparse.Namespace) -> 
     for words, extra in LACKS.items():
         code, said = qubolearn(own, words, work)
         if code != 2 or f"qubolearn[{extra}]" not in said or said.count("\n") > 3:
-            failed.append(f"{words}: expected one line that names the extra {extra}, got {code}: {said[-300:]}")
+            failed.append(f"{words}: expected a line that names {extra}, got {code}: {said[-300:]}")
     ask = f"import json; from importlib.metadata import version as v; print(json.dumps({{n: v(n) for n in {NAMES}}}))"
+    pins = Path(given.constraint).stem
     return {
         "python": step([str(own), "--version"], work).split()[1],
-        "pins": "newest" if Path(given.constraint).name == "constraints-torch.txt" else Path(given.constraint).stem,
+        "pins": "newest" if pins == "constraints-torch" else pins,
         "versions": json.loads(step([str(own), "-c", ask], work)),
         "commands": len(WORKS) + len(LACKS),
         "failed": failed,
@@ -164,13 +171,12 @@ def check(python: str, wheel: Path, folder: Path, given: argparse.Namespace) -> 
 
 
 def clean() -> dict[str, str]:
-    """Return the environment without variables of Python and qubolearn, and without a GPU."""
+    """Return an environment without Python variables, qubolearn's and GPUs."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "QUBOLEARN"))}
     return {**kept, "CUDA_VISIBLE_DEVICES": ""}
 
 
 def qubolearn(python: Path, words: str, folder: Path) -> tuple[int, str]:
-    """Return exit code and output of a command in the environment."""
     command = [str(python), "-m", "qubolearn", *words.split()]
     done = subprocess.run(command, cwd=folder, env=clean(), capture_output=True, text=True, timeout=LIMIT)
     return done.returncode, done.stderr if done.returncode else done.stdout
@@ -179,7 +185,8 @@ def qubolearn(python: Path, words: str, folder: Path) -> tuple[int, str]:
 def step(command: list[str], folder: Path) -> str:
     done = subprocess.run(command, cwd=folder, env=clean(), capture_output=True, text=True, timeout=LIMIT)
     if done.returncode:
-        raise SystemExit(f"release_check: {' '.join(command)[:200]} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+        said = (done.stdout + done.stderr)[-2000:]
+        raise SystemExit(f"release_check: {' '.join(command)[:200]} failed:\n{said}")
     return done.stdout
 
 

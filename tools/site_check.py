@@ -1,7 +1,7 @@
 """Check the site that ``make docs`` built for what Sphinx does not check: ``python tools/site_check.py build/site``.
 
-Every example has a picture before its code and a notebook to download; every public name is in the reference; no page
-loads anything from elsewhere. Prints the faults and exits with 1 if there are any.
+Every example has a picture and a notebook, every public name is in the reference, no
+page loads anything from elsewhere. Exits with 1 on faults.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src"}
 
 
 class Page(HTMLParser):
-    """Pictures and code blocks of a page in their order, its resources, links and anchors."""
+    """Pictures and code in order, resources, links and anchors of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Page(HTMLParser):
 
 
 def wrong(site: Path, examples: list[str], names: list[str]) -> Iterator[str]:
-    """Yield the faults of a built site that should have these examples and names."""
+    """Yield the faults of a built site."""
     for path in sorted(site.rglob("*.html")):
         elsewhere = [url for url in Page(path.read_text()).loaded if re.match(r"(https?:)?//", url)]
         if elsewhere:

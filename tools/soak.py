@@ -27,14 +27,15 @@ FILES = ("classic", "structured", "crashes", "untrusted_files", "load", "command
 
 
 def figures_of(name: str, folder: Path) -> dict[str, Any]:
-    """Return the counts of the long tests in one file; print their output if one fails."""
+    """Return the counts of one file; print its output if a test fails."""
     target = folder / f"{name}.json"
     test = f"tests/robustness/test_{name}.py"
     command = [sys.executable, "-m", "pytest", "-q", "-m", "soak", "-p", "no:cacheprovider", test]
     began = time.perf_counter()
     environment = {**os.environ, "QUBOLEARN_SOAK": str(target)}
+    how: Any = {"env": environment, "capture_output": True, "text": True, "timeout": SECONDS}
     try:
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS)
+        done = subprocess.run(command, cwd=ROOT, **how)
     except subprocess.TimeoutExpired:
         raise SystemExit(f"{test} took more than {SECONDS} s, so no figures are written") from None
     print(f"{test}: exit code {done.returncode} after {time.perf_counter() - began:.0f} s", flush=True)
@@ -46,14 +47,15 @@ def figures_of(name: str, folder: Path) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run all files of long tests, or the named ones; counts of the others stay, with their date."""
+    """Run all or the named files; other counts stay, with their date."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", nargs="?", type=Path, default=ROOT / "benchmarks/results/soak.json")
     parser.add_argument("--only", nargs="+", choices=FILES, default=FILES)
-    parser.add_argument("--together", type=int, default=max(2, (os.cpu_count() or 1) // 2), help="files at a time")
+    cores = os.cpu_count() or 1
+    parser.add_argument("--together", type=int, default=max(2, cores // 2), help="files at a time")
     given = parser.parse_args()
-    began = time.perf_counter()
-    before: dict[str, Any] = json.loads(given.out.read_text()) if given.out.exists() and given.only != FILES else {}
+    began, some = time.perf_counter(), given.out.exists() and given.only != FILES
+    before: dict[str, Any] = json.loads(given.out.read_text()) if some else {}
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.together) as pool:
         parts = list(pool.map(lambda name: figures_of(name, Path(folder)), given.only))
     figures = before.get("figures", {}) | {name: value for part in parts for name, value in part.items()}

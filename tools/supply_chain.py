@@ -42,10 +42,10 @@ class Unreachable(Exception):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     made = commands.add_parser("constraints")
-    made.add_argument("--upgrade", action="store_true", help="take the newest versions instead of the pinned ones")
+    made.add_argument("--upgrade", action="store_true", help="take the newest versions")
     made.add_argument("--index", default=INDEX)
     commands.add_parser("audit").add_argument("--service", default=OSV)
     commands.add_parser("licenses")
@@ -60,7 +60,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def pinned(path: Path = PINS) -> dict[str, str]:
-    """Return the pinned version of each package."""
     lines = path.read_text().splitlines() if path.exists() else []
     found = (re.match(r"([\w.-]+)==([^\s;\\]+)", line) for line in lines)
     return {match[1]: match[2] for match in found if match}
@@ -71,24 +70,26 @@ def normal(name: str) -> str:
 
 
 def write_constraints(upgrade: bool, index: str) -> int:
-    """Let pip choose versions of both distributions, then list the hashes of all their files."""
+    """Let pip choose versions of both distributions, and list all hashes."""
     kept = {} if upgrade else {**pinned(), **pinned(TORCH_PINS)}
     with tempfile.TemporaryDirectory() as folder:
         wish, report = Path(folder) / "pins.txt", Path(folder) / "report.json"
         wish.write_text("".join(f"{name}=={version}\n" for name, version in kept.items()))
-        words = ["install", "--quiet", "--dry-run", "--ignore-installed", "--report", str(report), "-c", str(wish)]
-        done = subprocess.run([sys.executable, "-m", "pip", *words, f"{ROOT}[dev]"], check=False)
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
+        words = ["--report", str(report), "-c", str(wish), f"{ROOT}[dev]"]
+        done = subprocess.run([*pip, *words], check=False)
         if done.returncode:
             raise Unreachable("pip could not choose versions; is the package index reachable?")
         chosen = [item["metadata"] for item in json.loads(report.read_text())["install"]]
-    versions = {normal(each["name"]): each["version"] for each in chosen if normal(each["name"]) != "qubolearn"}
+    versions = {normal(each["name"]): each["version"] for each in chosen}
+    versions.pop("qubolearn", None)
     lines, torch_lines = [], []
     for name, version in sorted(versions.items()):
         if WITH_TORCH.match(name):
             torch_lines += [f"{name}=={version.partition('+')[0]}\n"] if name == "torch" else []
             continue
-        hashes = hashes_of(name, version, index)
-        lines.append(" \\\n".join([f"{name}=={version}", *(f"    --hash=sha256:{each}" for each in hashes)]) + "\n")
+        hashes = [f"    --hash=sha256:{each}" for each in hashes_of(name, version, index)]
+        lines.append(" \\\n".join([f"{name}=={version}", *hashes]) + "\n")
     PINS.write_text(HEADER + "".join(lines))
     TORCH_PINS.write_text(TORCH_HEADER + "".join(torch_lines))
     print(f"{len(lines)} packages with hashes, and torch")
@@ -96,7 +97,7 @@ def write_constraints(upgrade: bool, index: str) -> int:
 
 
 def hashes_of(name: str, version: str, index: str) -> list[str]:
-    """Return the SHA-256 of every file of a version, from the package index."""
+    """Return the SHA-256 of every file of a version."""
     page = fetch(f"{index}/{name}/").decode()
     links = re.findall(r'href="[^"]*?/([^"/#]+)#sha256=([0-9a-f]{64})', page)
     found = sorted({digest for file, digest in links if version_of(unquote(file)) == version})
@@ -106,16 +107,14 @@ def hashes_of(name: str, version: str, index: str) -> list[str]:
 
 
 def version_of(file: str) -> str:
-    """Return the version in the name of a wheel or source archive."""
     if file.endswith(".whl"):
         return file.split("-")[1]
     return file.removesuffix(".tar.gz").removesuffix(".zip").rpartition("-")[2]
 
 
 def audit(service: str) -> int:
-    """Query OSV about every pinned version."""
     pins = {**pinned(), **pinned(TORCH_PINS)}
-    asked = [{"package": {"name": name, "ecosystem": "PyPI"}, "version": version} for name, version in pins.items()]
+    asked = [{"package": {"name": n, "ecosystem": "PyPI"}, "version": v} for n, v in pins.items()]
     answer = json.loads(fetch(service, json.dumps({"queries": asked}).encode()))
     results = answer.get("results", [])
     if len(results) != len(asked):
@@ -131,16 +130,16 @@ def audit(service: str) -> int:
 
 
 def fetch(url: str, body: bytes | None = None) -> bytes:
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json", "Accept": "text/html, */*"})
+    headers = {"Content-Type": "application/json", "Accept": "text/html, */*"}
+    request = urllib.request.Request(url, body, headers)
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
             return bytes(answer.read())
-    except OSError as error:  # URLError, HTTPError and timeouts are among them
+    except OSError as error:  # URLError, HTTPError, timeouts
         raise Unreachable(f"cannot reach {url}: {error}; this needs the network") from error
 
 
 def print_licenses() -> int:
-    """Print every pinned package with its declared license."""
     unknown = 0
     for name in sorted({**pinned(), **pinned(TORCH_PINS)}):
         try:
@@ -153,10 +152,11 @@ def print_licenses() -> int:
 
 
 def license(name: str) -> str:
-    """Return the license of an installed package: expression, classifier, short text, or title of its file."""
+    """Return the license: expression, classifier, short text, or file title."""
     found = distribution(name)
     about = found.metadata
-    classifiers = [text.rpartition(" :: ")[2] for text in about.get_all("Classifier") or [] if "License ::" in text]
+    classifiers = about.get_all("Classifier") or []
+    titled = [text.rpartition(" :: ")[2] for text in classifiers if "License ::" in text]
     short = about.get("License", "").strip()
     short = short if len(short) < 60 and "\n" not in short and short != "UNKNOWN" else ""
     titles = [
@@ -164,7 +164,7 @@ def license(name: str) -> str:
         for file in found.files or []
         if re.search(r"LICEN[CS]E", file.name, re.IGNORECASE) and ".dist-info" in str(file)
     ]
-    return about.get("License-Expression") or short or ", ".join(classifiers) or next(iter(titles), "")
+    return about.get("License-Expression") or short or ", ".join(titled) or next(iter(titles), "")
 
 
 if __name__ == "__main__":

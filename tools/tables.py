@@ -1,8 +1,8 @@
 """Fill the tables of Markdown pages from result files: ``python tools/tables.py PAGE.md ... [--check]``.
 
-A table is between the lines ``<!-- table: NAME -->`` and ``<!-- end -->``. Names of benchmarks are filled from
-benchmarks/results; all other names are tables of the reproduction, which ``quant_reproduction`` renders from
-reproduction/results. ``--check`` writes nothing and exits with 1 if a table is out of date.
+A table is between ``<!-- table: NAME -->`` and ``<!-- end -->``, filled from
+benchmarks/results or, by ``quant_reproduction``, from reproduction/results. ``--check``
+writes nothing and exits with 1 if a table is out of date.
 """
 
 from __future__ import annotations
@@ -36,11 +36,17 @@ HEADERS = {
 COLUMNS = {
     "exact": (
         "n | batch | us | ns_per_state | dimod_us=dimod.ExactSolver, µs | ratio | "
-        "partition_over_search=log Z / best two | two_threads=speed-up by a second thread"
+        "partition_over_search=log Z / best two"
     ),
     "defaults": (
         "problem | right=exactly right, % | spread=standard deviation | chain=logistic chain, % | "
         "seconds=CPU seconds | seeds"
+    ),
+    "defaults-variants": (
+        "change | signs, choosing=signs, % | vertex cover, choosing=vertex cover, % | "
+        "independent set, choosing=independent set, % | signs, reporting=signs, other seeds | "
+        "vertex cover, reporting=vertex cover, other seeds | "
+        "independent set, reporting=independent set, other seeds"
     ),
     "labels": (
         "data | part=test rows | qubo=QuboClassifier, % | interval=95 % interval | chain=logistic chain, % | "
@@ -48,18 +54,10 @@ COLUMNS = {
         "powerset=powerset SVC, % | minus powerset=difference | p powerset=p | seconds=CPU s per fit"
     ),
     "exact-gpu": "n | seconds=seconds | states_per_second",
-    "exact-groups": (
-        "groups=groups of 5 | n | states | us=best two, µs per QUBO | log_z_us=log Z, µs | "
-        "ns_per_state=ns per allowed state | plain_us=all 2ⁿ states, µs"
-    ),
-    "sudoku-rules": (
-        "hints | puzzles | solved | seconds=mean, s | median=median, s | longest=longest, s | sweeps=sweeps, mean"
-    ),
     "anneal": "n | solver | us | ground_state_probability | x_star_found | x_plus_found=x⁺ found",
     "anneal-large": (
         "family | n | couplings | ours_seconds=ours, s | neal_seconds=neal, s | ratio=neal / ours | "
         "call_ratio=with the two best states | sampler_ratio=from a dimod model | "
-        "sweeps_ratio=neal's sweeps alone / ours | one_read_ratio=one read | "
         "difference_in_errors=mean energy, ours minus neal's, in standard errors"
     ),
     "anneal-gpu": (
@@ -71,6 +69,7 @@ COLUMNS = {
         "family=problem | n=bits | solver | cpu_seconds=CPU seconds | allowed=allowed answers of 3 | "
         "best=best of all | gap=mean gap, %"
     ),
+    "loads": "solver | instances | cpu_seconds=CPU seconds | best=best of all | gap=mean gap, %",
     "quantum": "n | solver | us | ground_state_probability | x_star_found",
     "fit": "network | steps | fit_seconds=fit, s | by_hand_seconds=by hand, s | fit_over_by_hand=fit / by hand",
     "costs-linear": (
@@ -86,7 +85,6 @@ COLUMNS = {
         "task | rule=usual rule | rule_share=optimal reads, % | rule_error=± | tuned | "
         "tuned_share=optimal reads, % | tuned_error=± | ratio | calls=solver calls of the tuning"
     ),
-    "train": "k | n | epoch_seconds=epoch, s | neal_epoch_seconds=with neal, s | ratio",
     "train-gpu": (
         "k | n | loss | cpu_us=CPU, µs | gpu_us=GPU, kernel by kernel, µs | graph_us=GPU, CUDA graph, µs | "
         "graph_over_gpu=kernels / graph | graph_over_cpu=CPU / graph"
@@ -95,14 +93,14 @@ COLUMNS = {
 
 
 def markdown(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a Markdown table; columns after the first are aligned right if their last cell starts like a number."""
+    """Return a Markdown table, with columns of numbers aligned right."""
     numeric = [bool(re.match(r"[*–\d.+-]+", str(cell))) for cell in rows[-1]]
     lines = [headers, ["---:" if right and at else "---" for at, right in enumerate(numeric)], *rows]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
 def short(value: object) -> str:
-    """Format a number with three digits, and a missing one as a dash."""
+    """Format three digits, or a dash."""
     if value is None:
         return "–"
     if not isinstance(value, float):
@@ -111,7 +109,6 @@ def short(value: object) -> str:
 
 
 def read(name: str) -> dict[str, Any]:
-    """Return the stored result of a benchmark."""
     path = RESULTS / f"{name}.json"
     if not path.is_file():
         raise SystemExit(f"tables: no {path.relative_to(ROOT)}; run: make benchmark NAME={name}")
@@ -119,7 +116,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 def note(result: Mapping[str, Any], name: str, command: str, more: str = "") -> str:
-    """Return the line below a table: machine, versions, commit, command and file."""
+    """Return the line below a table: machine, versions, commit, command."""
     versions = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
     commit = f"; commit `{result['commit'][:12]}`, {result['date'][:10]}" if "commit" in result else ""
     link = f"[results](ROOT/benchmarks/results/{name}.json)"
@@ -127,28 +124,16 @@ def note(result: Mapping[str, Any], name: str, command: str, more: str = "") -> 
 
 
 def benchmark(name: str) -> str:
-    """Return the table of a benchmark's records."""
     result = read(name)
-    columns = [column.split("=") for column in (COLUMNS.get(name) or " | ".join(result["records"][0])).split(" | ")]
+    shown = COLUMNS.get(name) or " | ".join(result["records"][0])
+    columns = [column.split("=") for column in shown.split(" | ")]
     headers = [own[0] if own else HEADERS.get(key, key.replace("_", " ")) for key, *own in columns]
     rows = [[short(record.get(key)) for key, *_ in columns] for record in result["records"]]
     return f"{markdown(headers, rows)}\n\n{note(result, name, f'make benchmark NAME={name}')}\n"
 
 
-def race() -> str:
-    """Return CPU seconds of this code and of an earlier commit, measured in turns."""
-    result = read("race")
-    rows = [
-        [r["workload"], short(r["this"]), short(r["other"]), f"{r['ratio']:.2f}", r["rounds"], f"`{r['commit'][:7]}`"]
-        for r in result["records"]
-    ]
-    text = markdown(["workload", "C++, s", "Numba, s", "ratio", "rounds", "commit"], rows)
-    more = f" One thread; the other side is commit `{result['other'][:7]}`. Ratios are medians over the rounds."
-    return f"{text}\n\n{note(result, 'race', 'python -m benchmarks.race OTHER --write', more)}\n"
-
-
 def instances(name: str = "instances") -> str:
-    """Return hits and gaps of all solvers on each group of standard instances."""
+    """Return hits and gaps of all solvers on each group."""
     from benchmarks.instances import summary
 
     result = read(name)
@@ -157,49 +142,52 @@ def instances(name: str = "instances") -> str:
         for group, solver, v in summary(result["records"])
     ]
     text = markdown(["instances", "solver", "at the best known energy", "mean gap, %", "CPU seconds"], rows)
-    return f"{text}\n\n{note(result, name, f'make benchmark NAME={name}')}\n"
+    return f"{text}\n\n{note(result, name, 'make benchmark NAME=instances')}\n"
 
 
 def instances_short() -> str:
-    """Return hits and gaps for the README: a row per group, a column per solver at equal CPU seconds."""
+    """Return hits and gaps at equal CPU seconds for the README."""
     from benchmarks.instances import summary
 
-    records = [record for record in read("instances")["records"] if record["solver"] not in ("auto", "tempering")]
-    cells = {
-        (group, solver): f"{values['hit']} of {values['instances']}, {values['gap']:.2g} %"
-        for group, solver, values in summary(records)
-    }
-    groups, solvers = (list(dict.fromkeys(key[at] for key in cells)) for at in (0, 1))
-    return markdown(["", *solvers], [[group, *(cells[group, name] for name in solvers)] for group in groups]) + "\n"
+    cells: dict[str, dict[str, str]] = {}
+    for group, solver, v in summary(read("instances")["records"]):
+        if "auto" not in solver and solver != "tempering":
+            cells.setdefault(group, {})[solver] = f"{v['hit']} of {v['instances']}, {v['gap']:.2g} %"
+    solvers = list(max(cells.values(), key=len))
+    rows = [[group, *(some.get(name, "–") for name in solvers)] for group, some in cells.items()]
+    return markdown(["", *solvers], rows) + "\n"
 
 
 def gset_gpu() -> str:
-    """Return hits and gaps of the population solver on a GPU, by the size of the graph."""
+    """Return hits and gaps on a GPU, by size of the graph."""
     result, rows = read("gset-gpu"), []
-    for name, low, high in (("800, 1,000", 0, 1000), ("2,000, 3,000", 1001, 3000), ("5,000 and more", 3001, 20000)):
+    sizes = {"800, 1,000": 0, "2,000, 3,000": 1001, "5,000 and more": 3001}
+    for (name, low), high in zip(sizes.items(), (1000, 3000, 20000), strict=True):
         some = [r for r in result["records"] if low <= r["n"] <= high]
-        hits, gap = sum(r["cut"] >= r["best_known"] for r in some), sum(r["gap"] for r in some) / len(some)
+        hits = sum(r["cut"] >= r["best_known"] for r in some)
+        gap = sum(max(0.0, r["gap"]) for r in some) / len(some)
         rows.append([name, f"{hits} of {len(some)}", f"{gap:.4f}", f"{sum(r['seconds'] for r in some):.0f}"])
     text = markdown(["nodes", "at the best known cut or above", "mean gap, %", "seconds"], rows)
     return f"{text}\n\n{note(result, 'gset-gpu', 'make benchmark NAME=gset-gpu')}\n"
 
 
 def gset(name: str = "instances") -> str:
-    """Return the cuts of all solvers of a race on the large Gset graphs."""
+    """Return the cuts of all solvers on large Gset graphs."""
     result = read(name)
     some = [r for r in result["records"] if r["group"].startswith("Gset, 2,000")]
     names = list(dict.fromkeys(r["solver"] for r in some))
-    cells = {(r["instance"], r["solver"]): ", ".join(f"{-energy:.0f}" for energy in r["energies"]) for r in some}
-    best = {r["instance"]: (r["n"], -r["best_known"]) for r in some}
-    rows = [[graph, n, f"{cut:.0f}", *(cells[graph, name] for name in names)] for graph, (n, cut) in best.items()]
-    return markdown(["graph", "nodes", "best known", *names], rows) + "\n"
+    rows: dict[str, list[str]] = {}
+    for r in some:
+        about = [r["instance"], str(r["n"]), f"{-r['best_known']:.0f}"]
+        cuts = ", ".join(f"{-energy:.0f}" for energy in r["energies"])
+        rows.setdefault(r["instance"], about).append(cuts)
+    return markdown(["graph", "nodes", "best known", *names], list(rows.values())) + "\n"
 
 
 def targets() -> str:
-    """Return the seconds to the best known energy with probability 0.99, and their intervals."""
+    """Return seconds to target with probability 0.99, and intervals."""
     result = read("time-to-target")
-    names, solvers = (list(dict.fromkeys(r[key] for r in result["records"])) for key in ("instance", "solver"))
-    cells = {(r["instance"], r["solver"]): r for r in result["records"]}
+    rows: dict[str, dict[str, str]] = {}
 
     def cell(r: dict[str, Any]) -> str:
         if r["seconds"] is None:
@@ -207,13 +195,15 @@ def targets() -> str:
         high = "∞" if r["high"] is None else f"{r['high']:.2g}"
         return f"{r['seconds']:.2g} ({r['low']:.2g} to {high})"
 
-    rows = [[name, *(cell(cells[name, solver]) for solver in solvers)] for name in names]
-    text = markdown(["instance", *solvers], rows)
+    for r in result["records"]:
+        rows.setdefault(r["instance"], {})[r["solver"]] = cell(r)
+    headers = ["instance", *rows[result["records"][0]["instance"]]]
+    text = markdown(headers, [[name, *some.values()] for name, some in rows.items()])
     return f"{text}\n\n{note(result, 'time-to-target', 'make benchmark NAME=time-to-target')}\n"
 
 
 def choices() -> str:
-    """Return the rules by which ``auto`` chooses a solver."""
+    """Return the rules of ``auto``."""
     from qubolearn.solvers.auto import CHOICES
 
     rows = []
@@ -226,7 +216,7 @@ def choices() -> str:
 
 
 def losses() -> str:
-    """Return correct states and training seconds by loss and n."""
+    """Return correct states and training seconds."""
     result = read("losses")
     sizes = sorted({record["n"] for record in result["records"]})
     cells: dict[tuple[str, str], dict[int, str]] = {}
@@ -242,7 +232,7 @@ def losses() -> str:
 
 
 def costs() -> str:
-    """Return regrets with their standard errors by task and loss, and seconds of training."""
+    """Return regrets with standard errors, and training seconds."""
     result = read("costs")
     losses = [key.removesuffix(" s") for key in result["records"][0] if key.endswith(" s")]
     rows = []
@@ -255,20 +245,20 @@ def costs() -> str:
 
 
 def soak() -> str:
-    """Return what was injected and how often, one line per count."""
+    """Return what was injected, and how often."""
     result = read("soak")
-    figures = {name: values for name, values in result["figures"].items() if name not in ("fuzzing", "classic")}
-    kinds = result["figures"]["fuzzing"]
-    inputs, refused = (sum(kind[key] for kind in kinds.values()) for key in ("inputs", "refused"))
+    figures = {name: values for name, values in result["figures"].items() if name != "classic"}
+    kinds = figures.pop("fuzzing").values()
+    inputs, refused = (sum(kind[key] for kind in kinds) for key in ("inputs", "refused"))
+    fuzzing = {"inputs": inputs, "rejected with one of our errors": refused}
+    figures["fuzzing"] = {**fuzzing, "read as valid": inputs - refused}
     rows = [(test, name, f"{value:,}") for test, values in figures.items() for name, value in values.items()]
-    rows += [("fuzzing", "inputs", f"{inputs:,}"), ("fuzzing", "rejected with one of our errors", f"{refused:,}")]
-    rows += [("fuzzing", "read as valid", f"{inputs - refused:,}")]
     more = f" {result['seconds'] / 60:.0f} minutes."
     return f"{markdown(['test', 'count of', 'count'], rows)}\n\n{note(result, 'soak', 'make soak', more)}\n"
 
 
 def classic() -> str:
-    """Return how often each solver was right about QUBOs of each family and size."""
+    """Return how often each solver was right."""
     result = read("soak")
     found = result["figures"]["classic"]
     solvers = list(dict.fromkeys(name for row in found["rows"] for name in row["right"]))
@@ -292,14 +282,13 @@ TABLES: dict[str, Callable[[], str]] = {
     "gset-ours": partial(gset, "instances-ours"),
     "gset-gpu": gset_gpu,
     "time-to-target": targets,
-    "race": race,
     "soak": soak,
     "classic": classic,
 }
 
 
 def table(name: str, page: Path) -> str:
-    """Return a table by name, with links relative to a page."""
+    """Return a table, with links relative to a page."""
 
     def way(folder: Path) -> str:
         return Path(os.path.relpath(folder, page.resolve().parent)).as_posix()
@@ -312,14 +301,13 @@ def table(name: str, page: Path) -> str:
 
 
 def fill(text: str, page: Path) -> str:
-    """Return the text of a page with every table filled in."""
     return MARKER.sub(lambda match: f"{match[1]}{table(match['name'], page)}{match[3]}", text)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pages", nargs="+", type=Path, metavar="PAGE.md")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a table is out of date")
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 if a table is out of date")
     given = parser.parse_args(arguments)
     stale = []
     for page in given.pages:

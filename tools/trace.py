@@ -1,6 +1,6 @@
-"""List the files of qubolearn that a training step and a ``solve`` pass through: ``python tools/trace.py``.
+"""List the files that a training step and a ``solve`` pass through.
 
-A step is all that runs between the ends of two steps of ``fit``; setup and scoring do not count.
+A step is all between the ends of two steps of ``fit``, without scoring.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HOME = Path(qubolearn.__file__).parent
 
 
 class Trace:
-    """Collects the files of the package whose functions run between ``begin`` and ``end``."""
+    """Collects the files whose functions run from ``begin`` to ``end``."""
 
     def __init__(self) -> None:
         self.files: set[str] = set()
@@ -43,7 +43,7 @@ class Trace:
 
 
 def files_of_step() -> set[str]:
-    """Return the files of the third of eight steps."""
+    """Return the files of one step."""
     trace, advance = Trace(), Steps.advance
 
     def traced(self: Any, first: int, end: int) -> float:
@@ -66,7 +66,7 @@ def files_of_step() -> set[str]:
 
 
 def files_of_solve() -> set[str]:
-    """Return the files of the second ``solve`` with simulated annealing."""
+    """Return the files of a second ``solve``."""
     trace, A = Trace(), torch.randn(4, 30, 30)
     solve(A, SimulatedAnnealing(seed=0))
     trace.begin()
@@ -75,5 +75,6 @@ def files_of_solve() -> set[str]:
 
 
 if __name__ == "__main__":
-    for what, found in (("a step of fit", files_of_step()), ("solve with SimulatedAnnealing", files_of_solve())):
+    found_in = {"a step of fit": files_of_step(), "solve with SimulatedAnnealing": files_of_solve()}
+    for what, found in found_in.items():
         print(f"{what}: {len(found)} files: {', '.join(sorted(found))}")

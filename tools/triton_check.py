@@ -1,6 +1,6 @@
-"""Compare Triton's exhaustive search and log Z with plain torch on a GPU: ``python tools/triton_check.py``.
+"""Compare Triton's exhaustive search and log Z with torch on a GPU.
 
-A failing size is reported and does not stop the others. ``make benchmark NAME=exact-gpu`` measures the speed.
+A failing size does not stop the others. ``make benchmark NAME=exact-gpu`` measures speed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def instances(batch: int, n: int, dtype: torch.dtype = torch.float32, device: st
 
 
 def search_error(A: Tensor, count: int, plan: SearchPlan | None = None) -> float:
-    """Return the largest difference of the best energies from those that plain torch finds."""
+    """Return the largest difference of energies from plain torch."""
     found = exhaustive_triton.lowest_codes(A, count, plan)
     oracle = exhaustive_torch.lowest_codes(A.double(), count)
     wide, n = A.double(), A.shape[2]
@@ -46,7 +46,7 @@ def search_error(A: Tensor, count: int, plan: SearchPlan | None = None) -> float
 
 
 def sum_error(A: Tensor, lane_bits: int = 8) -> float:
-    """Return the largest error of log Z and the marginals against plain torch in float64."""
+    """Return the largest error of log Z and marginals against float64."""
     value, marginals = exhaustive_triton.log_partition_and_marginals(A, 1.0, lane_bits)
     right, right_marginals = exhaustive_torch.log_partition_and_marginals(A.double(), 1.0)
     return max(float((value - right).abs().max()), float((marginals - right_marginals).abs().max()))

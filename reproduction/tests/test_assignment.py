@@ -1,4 +1,4 @@
-"""Permutations as answers: against all permutations, and against the Hungarian algorithm where A is diagonal."""
+"""Permutations as answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def test_the_answer_is_the_lowest_permutation(solver: object, kind: str) -> None
     found = Assignment(solver)(A, 1)  # type: ignore[arg-type]
     every = permutation_states(3)
     assert (found.states[:, 0].reshape(5, 3, 3).sum(1) == 1).all()
-    torch.testing.assert_close(found.energies[:, 0], energies(A.double(), every.double().expand(5, -1, -1)).amin(1))
+    torch.testing.assert_close(
+        found.energies[:, 0], energies(A.double(), every.double().expand(5, -1, -1)).amin(1)
+    )
 
 
 def test_weights_make_every_other_state_dearer_than_its_repair() -> None:

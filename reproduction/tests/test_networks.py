@@ -1,4 +1,4 @@
-"""Renumbering keypoints renumbers bits; scale and place of an image do not matter."""
+"""Symmetries of the networks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def test_each_coupling_comes_from_its_two_edges(network: PairMatching, p: Keypoi
     for i, a, j, b in ((0, 1, 2, 3), (4, 0, 1, 2), (3, 3, 0, 0)):
         said = (g[:, 0, i, j] * g[:, 1, a, b] + g[:, 0, j, i] * g[:, 1, b, a]).sum(1)
         torch.testing.assert_close(A[:, i, a, j, b], -0.5 * network.edge_scale * said)
-    rows = A.diagonal(dim1=1, dim2=3)  # [batch, a, b, i]: couplings within a row, and linear terms where a = b
+    rows = A.diagonal(
+        dim1=1, dim2=3
+    )  # [batch, a, b, i]: couplings within a row, and linear terms where a = b
     assert (rows[:, ~torch.eye(5, dtype=torch.bool)] == 0).all()
 
 
@@ -54,7 +56,9 @@ def test_without_couplings_a_is_diagonal(p: KeypointPair) -> None:
     assert A.abs().sum() > 0
 
 
-def test_keypoints_at_one_place_give_finite_numbers_and_gradients(network: PairMatching, p: KeypointPair) -> None:
+def test_keypoints_at_one_place_give_finite_numbers_and_gradients(
+    network: PairMatching, p: KeypointPair
+) -> None:
     A = network(KeypointPair(p.features, torch.zeros_like(p.points)))
     A.sum().backward()
     assert A.isfinite().all()

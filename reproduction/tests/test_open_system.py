@@ -1,4 +1,4 @@
-"""An annealer with temperature, against exact diagonalisation, its limits and the published freeze-out."""
+"""An annealer with temperature."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def test_a_qubit_freezes_where_the_documentation_states() -> None:
 
 
 def test_transitions_are_squares_of_all_spins_between_levels() -> None:
-    vectors = torch.linalg.qr(torch.randn(16, 16, generator=torch.Generator().manual_seed(0)).double()).Q[:, :5]
+    vectors = torch.linalg.qr(torch.randn(16, 16, generator=torch.Generator().manual_seed(0)).double()).Q[
+        :, :5
+    ]
     spins = 2 * all_states(4, dtype=torch.float64) - 1
     between = torch.stack([vectors.T @ torch.diag(spin) @ vectors for spin in spins.T])
     assert _transitions(vectors) == pytest.approx(between.square().sum(0), abs=1e-12)

@@ -1,4 +1,4 @@
-"""Protocol (r) against the facts that were computed from the released code, naive loops, and single networks."""
+"""Protocol (r), the released code."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def outline() -> torch.Tensor:
 
 @pytest.mark.parametrize("neighbors", [1, 3, 10])
 def test_pairs_are_those_of_the_released_code_and_p_is_the_matrix_of_stacked_products(neighbors: int) -> None:
-    """x = P_i is paired with H_j where P_j is near to H_i, so that y is turned twice."""
+    """x = P_i is paired with H_j if P_j is near H_i: y is turned twice."""
     P, angle = outline(), 0.4
     c, s = math.cos(angle), math.sin(angle)
     H = P.numpy() @ np.array([[c, -s], [s, c]]).T
@@ -76,7 +76,7 @@ def test_angles_labels_and_scores_of_rotations_have_the_released_distribution() 
     assert found["constant, exhaustive"]["degrees_median"] == 2
     assert found["random, exhaustive"]["degrees"] == pytest.approx(3.3, abs=0.3)
     assert found["procrustes, exhaustive"]["degrees"] < 1
-    assert found["procrustes, noise 20%"]["degrees"] > 60  # the shuffle displaces nearly all points
+    assert found["procrustes, noise 20%"]["degrees"] > 60  # nearly all points are displaced
     assert found["random, 2d"]["degrees"] == pytest.approx(12.5, abs=1.5)  # wrapped at 30
 
 
@@ -87,8 +87,10 @@ def test_the_shuffle_moves_a_share_to_the_front_and_keeps_the_order_of_the_other
     assert torch.equal(released.shuffled(50, 0.01, 2, torch.Generator()), torch.arange(50).expand(2, 50))
 
 
-def naive_step(layers: list[torch.nn.Linear], p: torch.Tensor, label: torch.Tensor, kind: str, repeats: int) -> None:
-    """Add the gradients of one network's loss, in loops: of point sets, rotations over all pairs, or graphs."""
+def naive_step(
+    layers: list[torch.nn.Linear], p: torch.Tensor, label: torch.Tensor, kind: str, repeats: int
+) -> None:
+    """Add the gradients of one network's loss, in loops."""
     h, mlp = p, torch.zeros((), dtype=p.dtype)
     for place, layer in enumerate(layers[:-1]):
         joined = torch.cat([h, p.repeat_interleave(repeats, -1)], -1) if place == 2 else h
@@ -114,8 +116,10 @@ def naive_step(layers: list[torch.nn.Linear], p: torch.Tensor, label: torch.Tens
 
 
 @pytest.mark.parametrize(("kind", "hidden", "width"), [("2d", 78, 79), ("3d", 32, 32), ("randgraph", 78, 78)])
-def test_a_network_of_a_stack_trains_like_one_of_pytorch(kind: Any, hidden: int, width: int, tmp_path: Path) -> None:
-    """Merged inputs, filled up units and stacking change nothing but rounding."""
+def test_a_network_of_a_stack_trains_like_one_of_pytorch(
+    kind: Any, hidden: int, width: int, tmp_path: Path
+) -> None:
+    """Merging, padding and stacking change nothing but rounding."""
     made = stacks.SETTINGS[kind]
     nets = [Net(1, 78, 10, 0, kind != "randgraph"), Net(0, hidden, 10, 0, kind != "randgraph")]
     stack = Stack(kind, "quant", 5, nets, CPU)
@@ -142,15 +146,21 @@ def test_a_network_of_a_stack_trains_like_one_of_pytorch(kind: Any, hidden: int,
         adam.step()
         adam.zero_grad()
     tight = {"rtol": 1e-3, "atol": 1e-7} if kind == "2d" else {"rtol": 1e-4, "atol": 1e-6}
-    torch.testing.assert_close(stack.parameters[2][1, :width, :width].detach(), layers[1].weight.T.detach(), **tight)
-    torch.testing.assert_close(stack.parameters[-2][1, :width].detach(), layers[-1].weight.T.detach(), **tight)
+    torch.testing.assert_close(
+        stack.parameters[2][1, :width, :width].detach(), layers[1].weight.T.detach(), **tight
+    )
+    torch.testing.assert_close(
+        stack.parameters[-2][1, :width].detach(), layers[-1].weight.T.detach(), **tight
+    )
     assert not stack.parameters[2][1, width:].any()
     assert not stack.parameters[2][1, :, width:].any()
 
 
 def test_a_stopped_training_resumes(tmp_path: Path) -> None:
     nets = [Net(seed, 32, 0, stage, True) for seed in (0, 1) for stage in (0, 1)]
-    rows = stacks.Instances(torch.randn(3840, 9), torch.randint(32, (3840,)), torch.tensor([0, 1920] * 2), 1920)
+    rows = stacks.Instances(
+        torch.randn(3840, 9), torch.randint(32, (3840,)), torch.tensor([0, 1920] * 2), 1920
+    )
 
     def made(name: str, limit: float = math.inf) -> stacks.Training:
         training = stacks.Training(Stack("3d", "quant", 5, nets, CPU), rows, tmp_path / name, 2)
@@ -188,7 +198,7 @@ def test_cuda_graphs_of_several_stacks_take_the_steps_of_the_cpu(kind: Any, tmp_
 
 
 def test_the_input_of_willow_is_that_of_the_released_file() -> None:
-    """Forbidden pairs hold exactly 0.0036, and nearly all permutations of least energy are right: 96.57 % there."""
+    """Forbidden pairs hold 0.0036; 96.57 % of the best are right there."""
     needs("willow")
     data = released.graph_data("willow", 0, "test", CPU)
     W = data.inputs.reshape(-1, 4, 4, 4, 4)
@@ -206,6 +216,8 @@ def test_scores_wrap_and_are_whole_degrees() -> None:
         [255 * 60 / 511, 144 * 60 / 511]
     )
     angles = torch.deg2rad(torch.tensor([[5.0, 0.0, 5.0]]))
-    turned = released.euler_matrix(released.spatial_decoded(released.spatial_labels(angles) + torch.tensor([3, 0, 0])))
+    turned = released.euler_matrix(
+        released.spatial_decoded(released.spatial_labels(angles) + torch.tensor([3, 0, 0]))
+    )
     rotation = Data(torch.zeros(1, 9), torch.zeros(1), angles, torch.ones(1, dtype=torch.bool))
     assert released.spatial_scores(turned, rotation).tolist() == [1.0]  # 1.875 degrees

@@ -1,8 +1,5 @@
-// What both annealers share: the schedule, annealing of one read at a time with fields kept up to date, and the change
-// from groups of reads to single ones.
+// What both annealers share: the schedule, single reads with fields kept up to date, and the change to these from groups.
 #pragma once
-#include <type_traits>
-
 #include "kernels.hpp"
 #include "random.hpp"
 
@@ -13,10 +10,7 @@ constexpr int SWEEPS_PER_STOP = 8;  // sweeps between two looks at the stop flag
 // What is left of an annealing run: β of the next sweep, its growth per sweep (at least 1) and its bound.
 struct Schedule {
   double beta, growth, last;
-  std::int64_t sweeps;
-
-  Schedule(double first, double last, std::int64_t steps, std::int64_t sweeps)
-      : beta(first), growth(portable_exp((portable_log(last) - portable_log(first)) / steps)), last(last), sweeps(sweeps) {}
+  Index sweeps;
 
   void advance() {
     beta = beta * growth < last ? beta * growth : last;
@@ -28,13 +22,13 @@ struct Schedule {
 
 // Sixteen reads, or the last ones, and the place of their thresholds.
 struct Group {
-  std::int64_t first, last;
+  Index first, last;
   int place;
 };
 
 // Fill reads [count, n], numbered from `first` on, with random bits.
-inline void randomize(std::int8_t* reads, std::int64_t count, int n, std::uint64_t seed, std::uint64_t first) {
-  for (std::int64_t read = 0; read < count; ++read) {
+inline void randomize(std::int8_t* reads, Index count, int n, std::uint64_t seed, std::uint64_t first) {
+  for (Index read = 0; read < count; ++read) {
     Stream random(seed, ~(first + read));
     for (int i = 0; i < n; i += 64) {
       const std::uint64_t word = random.next();
@@ -49,19 +43,14 @@ inline void randomize(std::int8_t* reads, std::int64_t count, int n, std::uint64
 struct Lists {
   static constexpr int TOGETHER = 1;
   int n, width;
-  const std::int64_t* starts;
+  const Index* starts;
   const std::uint32_t* neighbors;
   Scratch<float> linear, couplings;
   Scratch<std::uint8_t> near;  // whether a bit has a neighbor after it within the same 16 bits
 
-  Lists(const SparseQubos& A, std::int64_t k)
-      : n(static_cast<int>(A.n)),
-        width((n + LANES - 1) / LANES * LANES),
-        starts(A.starts),
-        neighbors(A.neighbors),
-        linear(n),
-        couplings(starts[n]),
-        near(n, 0) {
+  Lists(const SparseQubos& A, Index k)
+      : n(static_cast<int>(A.n)), width((n + LANES - 1) / LANES * LANES), starts(A.starts), neighbors(A.neighbors),
+        linear(n), couplings(starts[n]), near(n, 0) {
     for (int i = 0; i < n; ++i) {
       linear[i] = static_cast<float>(A.linear[k * n + i]);
       for (auto slot = starts[i]; slot < starts[i + 1]; ++slot) {
@@ -91,31 +80,26 @@ struct Lists {
 };
 
 // Anneal a few reads, each by itself: compare what 16 neighboring bits would cost to flip with 16 thresholds at once,
-// flip the first that may flip, update the fields and compare the bits after it again. Cold reads cost a few
-// instructions per 16 bits, a flip as much as the bit has couplings; so this serves few reads, and reads that rarely
-// flip.
+// flip the first that may flip, update the fields and compare the bits after it again. Fast if flips are rare.
 template <class Couplings>
 class SingleReads {
   static constexpr int REFRESH = 64;  // sweeps after which fields are summed again, since float32 rounds
-
   const Couplings& A;
   const Maxima& thresholds = shared<Maxima>();
   const int count;
   Scratch<float> fields, signs;  // signs are 1 - 2x
   Scratch<Words> random;
   Stream streams[Couplings::TOGETHER];
-  std::int64_t changed[Couplings::TOGETHER];  // sweeps left when a flip was last possible
-
+  Index changed[Couplings::TOGETHER];  // sweeps left when a flip was last possible
  public:
   // Anneal the reads first ... last - 1 in place; read k draws from a stream of (seed, k) alone.
-  static void anneal(const Couplings& A, Schedule schedule, std::uint64_t seed, std::int64_t first, std::int64_t last,
+  static void anneal(const Couplings& A, Schedule schedule, std::uint64_t seed, Index first, Index last,
                      std::int8_t* reads, Control& control) {
-    for (std::int64_t begin = first; begin < last; begin += Couplings::TOGETHER) {
+    for (Index begin = first; begin < last; begin += Couplings::TOGETHER) {
       const auto some = last - begin < Couplings::TOGETHER ? last - begin : Couplings::TOGETHER;
       SingleReads(A, static_cast<int>(some), seed, begin).run(schedule, reads + begin * A.n, control);
     }
   }
-
  private:
   SingleReads(const Couplings& A, int count, std::uint64_t seed, std::uint64_t first)
       : A(A), count(count), fields(std::size_t(count) * A.width), signs(fields.size(), 1.0f), random(count) {
@@ -127,11 +111,11 @@ class SingleReads {
 
   void run(Schedule schedule, std::int8_t* reads, Control& control) {
     for (int read = 0; read < count; ++read) {
-      for (int i = 0; i < A.n; ++i) signs[read * A.width + i] = 1 - 2 * reads[std::int64_t(read) * A.n + i];
+      for (int i = 0; i < A.n; ++i) signs[read * A.width + i] = 1 - 2 * reads[Index(read) * A.n + i];
       changed[read] = schedule.sweeps;
     }
     bool alive = true;
-    for (std::int64_t sweep = 0; alive && schedule.sweeps > 0; ++sweep, schedule.advance()) {
+    for (Index sweep = 0; alive && schedule.sweeps > 0; ++sweep, schedule.advance()) {
       if (sweep % SWEEPS_PER_STOP == 0 && control.stopped()) break;
       if (sweep % REFRESH == 0)
         for (int read = 0; read < count; ++read) sum_fields(read);
@@ -139,13 +123,12 @@ class SingleReads {
       const Floats temperature = schedule.temperature();
       for (int block = 0; block < A.width; block += LANES)
         for (int read = 0; read < count; ++read) {
-          // If no flip was possible in a whole sweep, none ever is again: β only grows.
-          if (changed[read] > schedule.sweeps + 1) continue;
+          if (changed[read] > schedule.sweeps + 1) continue;  // no flip for a whole sweep: β only grows
           if (update(read, block, temperature)) changed[read] = schedule.sweeps, alive = true;
         }
     }
     for (int read = 0; read < count; ++read)
-      for (int i = 0; i < A.n; ++i) reads[std::int64_t(read) * A.n + i] = signs[read * A.width + i] < 0;
+      for (int i = 0; i < A.n; ++i) reads[Index(read) * A.n + i] = signs[read * A.width + i] < 0;
   }
 
   // Update 16 bits in turn; return false if none can flip.
@@ -169,46 +152,32 @@ class SingleReads {
   }
 };
 
-// Anneals reads of one QUBO: groups of 16 in the lanes of vectors while many bits flip, then one read at a time.
-//
-// Problem::Packed<GROUPS> sweeps over GROUPS times 16 reads at once. The outcome of a group depends on (seed, its number)
-// alone, not on those that it is swept with.
+// Anneals reads [all, n] of one QUBO: groups of 16 in the lanes of vectors while many bits flip, then one read at a time.
+// Problem::Packed<GROUPS> sweeps over some groups at once, each of which depends on (seed, its number) alone.
 template <class Problem>
-class Annealer {
+struct Annealer {
   static constexpr int MOST = 4;  // groups that are swept at once
-
   const Problem& A;
   const std::uint64_t seed;
-  std::int8_t* const reads;  // [all, n]
-  const std::int64_t last;
+  std::int8_t* const reads;
   Control& control;
 
- public:
   // Anneal the reads first ... last - 1; `first` is a multiple of 16, `last` too unless it is the number of reads.
-  static void anneal(const Problem& A, Schedule schedule, std::uint64_t seed, std::int64_t first, std::int64_t last,
-                     std::int8_t* reads, Control& control) {
-    const Annealer annealer{A, seed, reads, last, control};
-    const std::int64_t rest = (last - first) % LANES;
-    const std::int64_t packed = A.is_single(LANES) ? first : A.is_single(rest) ? last - rest : last;
+  void anneal(Schedule schedule, Index first, Index last) const {
+    const Index rest = (last - first) % LANES;
+    const Index packed = A.is_single(LANES) ? first : A.is_single(rest) ? last - rest : last;
     while (first < packed) {
-      const Stream random = group_stream(seed, first);
+      const Stream random(seed, (std::uint64_t(1) << 40) + first / (SHARING * LANES));  // of all groups that share it
       Group groups[MOST];
       int count = 0;
-      for (; count < MOST && first < packed; first += LANES) groups[count++] = annealer.group(first);
-      annealer.anneal_groups(schedule, 0, random, groups, count);
+      for (; count < MOST && first < packed; first += LANES)
+        groups[count++] = {first, minimum(last, first + LANES), static_cast<int>(first % (SHARING * LANES))};
+      anneal_groups(schedule, 0, random, groups, count);
     }
-    annealer.anneal_singly(schedule, first, last);
+    anneal_singly(schedule, first, last);
   }
 
- private:
-  Annealer(const Problem& A, std::uint64_t seed, std::int8_t* reads, std::int64_t last, Control& control)
-      : A(A), seed(seed), reads(reads), last(last), control(control) {}
-
-  Group group(std::int64_t first) const {
-    return {first, last - first < LANES ? last : first + LANES, group_place(first)};
-  }
-
-  void anneal_groups(Schedule schedule, std::int64_t sweep, Stream random, const Group* groups, int count) const {
+  void anneal_groups(Schedule schedule, Index sweep, Stream random, const Group* groups, int count) const {
     if (count == 4) anneal_packed<4>(schedule, sweep, random, groups);
     if (count == 3) anneal_packed<3>(schedule, sweep, random, groups);
     if (count == 2) anneal_packed<2>(schedule, sweep, random, groups);
@@ -216,7 +185,7 @@ class Annealer {
   }
 
   template <int GROUPS>
-  void anneal_packed(Schedule schedule, std::int64_t sweep, Stream random, const Group* groups) const {
+  void anneal_packed(Schedule schedule, Index sweep, Stream random, const Group* groups) const {
     typename Problem::template Packed<GROUPS> state(A, random, groups, reads);
     bool cold[GROUPS] = {}, any_cold = false;
     for (; schedule.sweeps > 0 && !any_cold; ++sweep) {
@@ -240,7 +209,7 @@ class Annealer {
     if (count && schedule.sweeps > 0) anneal_groups(schedule, sweep, random, left, count);
   }
 
-  void anneal_singly(Schedule schedule, std::int64_t first, std::int64_t end) const {
+  void anneal_singly(Schedule schedule, Index first, Index end) const {
     if (schedule.sweeps > 0 && A.has_singles())
       SingleReads<typename Problem::Couplings>::anneal(A.singles(), schedule, seed, first, end, reads, control);
   }
@@ -248,23 +217,30 @@ class Annealer {
 
 // Anneal all reads: threads take whole QUBOs if there are many, else some reads of one. `make(k)` returns QUBO k.
 template <class Make>
-void share_reads(const Annealing& how, Control& control, Make make) {
-  const auto anneal = [&](const auto& A, std::int64_t k, std::int64_t first, std::int64_t last) {
-    std::int8_t* reads = how.states + k * how.reads * how.n;
-    if (!how.given) randomize(reads + first * how.n, last - first, static_cast<int>(how.n), how.seeds[k], first);
-    const Schedule schedule(how.betas[2 * k], how.betas[2 * k + 1], how.steps, how.sweeps);
-    Annealer<std::decay_t<decltype(A)>>::anneal(A, schedule, how.seeds[k], first, last, reads, control);
+void share_reads(Control& control, In<double, 2> betas, Index steps, Index sweeps,
+                 In<std::uint32_t, 1> seeds, bool given, Out<std::int8_t, 3> states, Make make) {
+  const Index batch = states.shape[0], count = states.shape[1], n = states.shape[2];
+  require(steps >= 1 && sweeps >= 0, "expected steps >= 1 and sweeps >= 0");
+  for (Index k = 0; k < batch; ++k)
+    require(betas.at(k)[0] > 0 && betas.at(k)[0] <= betas.at(k)[1] && betas.at(k)[1] < __builtin_inf(),
+            "expected 0 < first beta <= last beta");
+  if (given) require_bits(states);
+  const auto anneal = [&]<class Problem>(const Problem& A, Index k, Index first, Index last) {
+    if (!given) randomize(states.at(k) + first * n, last - first, static_cast<int>(n), seeds.data[k], first);
+    const double hot = betas.at(k)[0], cold = betas.at(k)[1];
+    const double growth = portable_exp((portable_log(cold) - portable_log(hot)) / steps);
+    Annealer<Problem>{A, seeds.data[k], states.at(k), control}.anneal({hot, growth, cold, sweeps}, first, last);
     control.advance(last - first);
   };
   const int threads = control.threads();
-  control.expect(how.batch * how.reads);
-  if (threads == 1 || how.batch >= 2 * threads)
-    return control.share_each(how.batch, [&](std::int64_t k) { anneal(make(k), k, 0, how.reads); });
-  const std::int64_t unit = how.reads >= 4 * LANES * threads ? 4 * LANES : LANES;
-  for (std::int64_t k = 0; k < how.batch && !control.stopped(); ++k) {
+  control.expect(batch * count);
+  if (threads == 1 || batch >= 2 * threads)
+    return control.share_each(batch, [&](Index k) { anneal(make(k), k, 0, count); });
+  const Index unit = count >= 4 * LANES * threads ? 4 * LANES : LANES;
+  for (Index k = 0; k < batch && !control.stopped(); ++k) {
     const auto A = make(k);
-    control.share((how.reads + unit - 1) / unit, 1, [&](std::int64_t begin, std::int64_t end) {
-      anneal(A, k, begin * unit, end * unit < how.reads ? end * unit : how.reads);
+    control.share((count + unit - 1) / unit, 1, [&](Index begin, Index end) {
+      anneal(A, k, begin * unit, minimum(end * unit, count));
     });
   }
 }

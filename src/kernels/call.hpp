@@ -8,6 +8,7 @@
 #include <deque>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "kernels.hpp"
 
@@ -16,53 +17,42 @@ namespace qubolearn {
 namespace nb = nanobind;
 using namespace nb::literals;
 
-// Arrays must have exactly this dtype, be C-contiguous, and be writable for Out.
+// What Python passes for an argument: for a struct a tuple, for a view an array of this dtype, writable unless T is const.
+template <class T>
+struct Passed {
+  using Type = std::conditional_t<std::is_class_v<T>, nb::tuple, T>;
+};
 template <class T, int DIMENSIONS>
-using In = nb::ndarray<const T, nb::ndim<DIMENSIONS>, nb::c_contig, nb::device::cpu>;
+struct Passed<View<T, DIMENSIONS>> {
+  using Type = nb::ndarray<T, nb::ndim<DIMENSIONS>, nb::c_contig, nb::device::cpu>;
+};
+template <class T>
+using Given = typename Passed<T>::Type;
+
+// read(given, argument) converts to an argument; sizes(argument) returns those that a Signature checks.
+template <class T>
+void read(T given, T& argument) { argument = given; }
 template <class T, int DIMENSIONS>
-using Out = nb::ndarray<T, nb::ndim<DIMENSIONS>, nb::c_contig, nb::device::cpu>;
-
-inline void require(bool condition, const char* message) {
-  if (!condition) throw nb::value_error(message);
+void read(const Given<View<T, DIMENSIONS>>& array, View<T, DIMENSIONS>& view) {
+  view.data = array.data();
+  for (int axis = 0; axis < DIMENSIONS; ++axis) view.shape[axis] = static_cast<Index>(array.shape(axis));
 }
-
-// Raise ValueError unless the array has this shape.
-template <class Array>
-void require_shape(const Array& array, std::initializer_list<std::int64_t> shape, const char* name) {
-  std::string expected, found;
-  for (std::int64_t size : shape) expected += (expected.empty() ? "" : ", ") + std::to_string(size);
-  for (std::size_t axis = 0; axis < array.ndim(); ++axis)
-    found += (axis ? ", " : "") + std::to_string(array.shape(axis));
-  if (expected != found)
-    throw nb::value_error((std::string(name) + " expected shape [" + expected + "], got [" + found + "]").c_str());
+template <class T, int DIMENSIONS>
+std::vector<Index> sizes(const View<T, DIMENSIONS>& view) {
+  return {view.shape, view.shape + DIMENSIONS};
 }
+void read(const nb::tuple&, SparseQubos&);
+void read(const nb::tuple&, Units&);
+void read(const nb::tuple&, Tempering&);
+inline std::vector<Index> sizes(const SparseQubos& A) { return {A.batch, A.n}; }
+inline std::vector<Index> sizes(const Units& units) { return {units.n}; }
+inline std::vector<Index> sizes(const Tempering& problem) { return sizes(problem.A); }
 
-inline void require_bits(const std::int8_t* bits, std::size_t size) {
-  for (std::size_t k = 0; k < size; ++k) require(bits[k] == 0 || bits[k] == 1, "expected bits 0 and 1");
-}
-
-// Return an array of a tuple; ValueError if it has another dtype or is not contiguous. The tuple keeps it alive.
-template <class Array>
-Array item(const nb::tuple& arrays, std::size_t k, const char* name) {
-  Array array;
-  if (k >= arrays.size() || !nb::try_cast<Array>(arrays[k], array, false))
-    throw nb::value_error((std::string("expected a contiguous array of the right dtype: ") + name).c_str());
-  return array;
-}
-
-// Check (linear [batch, n], quadratic [batch, m], starts [n + 1], neighbors [2m], places [2m]).
-SparseQubos qubos_of(const nb::tuple& arrays, std::int64_t batch, std::int64_t n);
-inline DenseQubos qubos_of(const In<double, 3>& S, std::int64_t batch, std::int64_t n) { return {batch, n, S.data()}; }
-
-// Check that every bit is in one unit, and that units of several bits are groups.
-Units units(const nb::tuple& arrays, std::int64_t n);
-
-// Checks arguments, one after the other, against a text such as "states:brn sweeps": their names, and for arrays letters
-// that stand for their sizes, equal ones for equal sizes. Digits stand for themselves.
+// Checks arguments, one after the other, against a text such as "states:brn sweeps": their names, and for arrays and
+// tuples letters that stand for their sizes, equal ones for equal sizes. Digits stand for themselves.
 class Signature {
   const char* text_;
-  std::int64_t sizes_[128] = {};  // of the letters: 0, or one more than the size
-
+  Index sizes_[128] = {};  // of the letters: 0, or one more than the size
  public:
   explicit Signature(const char* text) : text_(text) {}
 
@@ -77,14 +67,15 @@ class Signature {
   template <class Argument>
   void check(const Argument& argument) {
     const std::string name = next();
-    if constexpr (requires { argument.ndim(); }) {
-      const std::string shape = next();
-      for (std::size_t axis = 0; axis < argument.ndim(); ++axis) {
-        std::int64_t &size = sizes_[int(shape[axis])], found = argument.shape(axis);
-        if (size == 0) size = 1 + (std::isdigit(shape[axis]) ? shape[axis] - '0' : found);
-        if (size != 1 + found)
-          throw nb::value_error((name + " expected " + std::to_string(size - 1) + " along axis " +
-                                 std::to_string(axis) + ", got " + std::to_string(found)).c_str());
+    if constexpr (std::is_class_v<Argument>) {
+      const std::string letters = next();
+      const auto found = sizes(argument);
+      for (std::size_t axis = 0; axis < found.size(); ++axis) {
+        Index& size = sizes_[int(letters[axis])];
+        if (size == 0) size = 1 + (std::isdigit(letters[axis]) ? letters[axis] - '0' : found[axis]);
+        if (size != 1 + found[axis])
+          refuse((name + " expected " + std::to_string(size - 1) + " along axis " + std::to_string(axis) + ", got " +
+                  std::to_string(found[axis])).c_str());
       }
     }
   }
@@ -93,14 +84,31 @@ class Signature {
   template <class Argument>
   auto name(std::deque<std::string>& words) {
     const nb::arg named(words.emplace_back(next()).c_str());
-    if constexpr (requires(Argument argument) { argument.ndim(); }) return next(), named.noconvert();
+    if constexpr (std::is_class_v<Argument>) return next(), named.noconvert();
     else return named;
   }
 };
 
+// Return the arguments that are in a tuple, which keeps their arrays alive.
+template <class... Arguments>
+std::tuple<Arguments...> items(const nb::tuple& given, const char* signature) {
+  require(given.size() == sizeof...(Arguments), "expected a tuple of another length");
+  std::tuple<Arguments...> arguments;
+  Signature expected(signature);
+  std::size_t k = 0;
+  const auto take = [&]<class Argument>(Argument& argument) {
+    Given<Argument> item;
+    if (!nb::try_cast(given[k++], item, false)) refuse("expected tuples of contiguous arrays of the right dtypes");
+    read(item, argument);
+    expected.check(argument);
+  };
+  std::apply([&](auto&... argument) { (take(argument), ...); }, arguments);
+  return arguments;
+}
+
 // Run a kernel without the GIL. Signals are handled and `progress(fraction)`, if any, is called while it runs.
 template <class Body>
-auto call(int threads, const nb::object& progress, Body& body) {
+auto call(int threads, const nb::object& progress, Body body) {
   const auto poll = [](void* context, double fraction) {
     nb::gil_scoped_acquire gil;
     if (PyErr_CheckSignals()) throw nb::python_error();
@@ -119,22 +127,35 @@ auto call(int threads, const nb::object& progress, Body& body) {
   }
 }
 
-// Bind a kernel: `prepare` takes its arguments, after checks by the signature, and returns what runs with a Control. The
-// Python function has two more arguments, `threads` and `progress`.
-template <class Body, class... Arguments>
-void define(nb::module_& m, const char* name, Body (*prepare)(Arguments...), const char* signature,
-            const char* description) {
-  const auto run = [=](Arguments... arguments, int threads, nb::object progress) {
-    Signature expected(signature);
-    (expected.check(arguments), ...);
-    auto body = prepare(arguments...);
-    return call(threads, progress, body);
+// Bind a kernel: its arguments are checked by the signature. The Python function has two more, `threads` and `progress`.
+template <class... Arguments, class Kernel>
+void bind(nb::module_& m, const char* name, Kernel kernel, const char* signature, const char* description) {
+  const auto run = [=](Given<Arguments>... given, int threads, nb::object progress) {
+    std::tuple<Arguments...> all;
+    return std::apply([&](auto&... argument) {
+      Signature expected(signature);
+      (read(given, argument), ...);
+      (expected.check(argument), ...);
+      return call(threads, progress, [&](Control& control) { return kernel(control, argument...); });
+    }, all);
   };
   Signature names(signature);
   std::deque<std::string> words;
   std::apply([&](auto... named) {
     m.def(name, run, named..., "threads"_a = 1, "progress"_a.none() = nb::none(), description);
   }, std::tuple{names.name<Arguments>(words)...});  // braces: from left to right
+}
+template <class Result, class... Arguments>
+void define(nb::module_& m, const char* name, Result (*kernel)(Control&, Arguments...), const char* signature,
+            const char* description) {
+  bind<Arguments...>(m, name, kernel, signature, description);
+}
+// A kernel that is compiled for several processors.
+template <class Result, class... Arguments>
+void define(nb::module_& m, const char* name, Result (*Kernels::*kernel)(Control&, Arguments...), const char* signature,
+            const char* description) {
+  const auto chosen = [=](Control& control, const Arguments&... all) { return (kernels().*kernel)(control, all...); };
+  bind<Arguments...>(m, name, chosen, signature, description);
 }
 
 void bind_constrained(nb::module_&);

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "call.hpp"
-#include "portable.hpp"
 
 namespace qubolearn {
 namespace {
@@ -21,10 +20,23 @@ using Bits = std::vector<std::int32_t>;
 
 // Constraints of one instance, for each bit: slots starts[i] ... starts[i + 1] - 1 of `which` and `coefficients`.
 struct Inequalities {
-  std::int64_t count;
-  const std::int64_t *starts, *which;
+  Index batch, n, count;
+  const Index *starts, *which;
   const double *coefficients, *bounds;
 };
+
+std::vector<Index> sizes(const Inequalities& limits) { return {limits.batch, limits.n}; }
+
+void read(const nb::tuple& given, Inequalities& limits) {
+  const auto [starts, which, coefficients, bounds] = items<In<Index, 1>, In<Index, 1>, In<double, 2>, In<double, 2>>(
+      given, "starts:s which:k coefficients:bk bounds:bm");
+  const Index n = starts.shape[0] - 1, slots = which.shape[0], count = bounds.shape[1], *s = starts.data;
+  require(n >= 0 && s[0] == 0 && s[n] == slots, "expected starts from 0 to the number of coefficients");
+  for (Index i = 0; i < n; ++i) require(s[i] <= s[i + 1], "expected starts in ascending order");
+  for (Index k = 0; k < slots; ++k)
+    require(which.data[k] >= 0 && which.data[k] < count, "expected constraints below their number");
+  limits = {bounds.shape[0], n, count, s, which.data, coefficients.data, bounds.data};
+}
 
 struct Random {
   std::uint64_t state;
@@ -47,7 +59,7 @@ struct Random {
 // One instance: its couplings, its constraints, and the bits that may change.
 struct Instance {
   const SparseQubos& A;
-  const std::int64_t k;
+  const Index k;
   const Inequalities limits;
   const std::int8_t* const clamps;
   Bits singles;              // free bits in no group
@@ -56,11 +68,11 @@ struct Instance {
   std::vector<double> tolerance, size;
 
   // Of instance k, from the constraints and clamps of all.
-  Instance(const SparseQubos& A, std::int64_t k, const Units& units, const Inequalities& all, const std::int8_t* clamps)
-      : A(A), k(k), limits{all.count, all.starts, all.which, all.coefficients + k * all.starts[A.n],
+  Instance(const SparseQubos& A, Index k, const Units& units, const Inequalities& all, const std::int8_t* clamps)
+      : A(A), k(k), limits{1, all.n, all.count, all.starts, all.which, all.coefficients + k * all.starts[A.n],
                            all.bounds + k * all.count},
         clamps(clamps + k * A.n), group_of(A.n, -1), tolerance(limits.count), size(limits.count) {
-    for (std::int64_t u = 0; u < units.count; ++u) {
+    for (Index u = 0; u < units.count; ++u) {
       Bits free;
       for (auto place = units.first[u]; place < units.first[u + 1]; ++place)
         if (this->clamps[units.bits[place]] < 0) free.push_back(static_cast<std::int32_t>(units.bits[place]));
@@ -69,25 +81,25 @@ struct Instance {
       if (units.group[u]) groups.push_back(free);
       else singles.push_back(free[0]);
     }
-    for (std::int64_t c = 0; c < limits.count; ++c) tolerance[c] = std::abs(limits.bounds[c]);
-    for (std::int64_t slot = 0; slot < limits.starts[A.n]; ++slot) {
+    for (Index c = 0; c < limits.count; ++c) tolerance[c] = std::abs(limits.bounds[c]);
+    for (Index slot = 0; slot < limits.starts[A.n]; ++slot) {
       const double a = std::abs(limits.coefficients[slot]);
       tolerance[limits.which[slot]] += a;
       size[limits.which[slot]] = std::max(size[limits.which[slot]], a);
     }
-    for (std::int64_t c = 0; c < limits.count; ++c) tolerance[c] *= 1e-9, size[c] = size[c] > 0 ? size[c] : 1;
+    for (Index c = 0; c < limits.count; ++c) tolerance[c] *= 1e-9, size[c] = size[c] > 0 ? size[c] : 1;
   }
 
   std::size_t units() const { return singles.size() + groups.size(); }
-  double linear(std::int64_t i) const { return A.linear[k * A.n + i]; }
-  double coupling(std::int64_t slot) const { return A.quadratic[k * A.edges + A.places[slot]]; }
+  double linear(Index i) const { return A.linear[k * A.n + i]; }
+  double coupling(Index slot) const { return A.quadratic[k * A.edges + A.places[slot]]; }
   double coupling(std::int32_t i, std::int32_t j) const {
     const auto *first = A.neighbors + A.starts[i], *last = A.neighbors + A.starts[i + 1];
     const auto* found = std::lower_bound(first, last, static_cast<std::uint32_t>(j));
     return found < last && *found == static_cast<std::uint32_t>(j) ? coupling(found - A.neighbors) : 0;
   }
   // Return how far a load exceeds its bound, in units of the largest coefficient.
-  double excess(std::int64_t c, double load) const {
+  double excess(Index c, double load) const {
     const double over = load - limits.bounds[c];
     return over > tolerance[c] ? over / size[c] : 0;
   }
@@ -102,7 +114,7 @@ class Read {
   const Instance& I;
   Random random;
   std::vector<double> fields_, loads_, weights_, change_;
-  std::vector<std::int64_t> touched_;
+  std::vector<Index> touched_;
   std::vector<std::int32_t> chosen_;  // the place of each group's 1
   double energy_ = 0, violation_ = 0;
   std::vector<std::int8_t> best_;
@@ -115,13 +127,13 @@ class Read {
   Read(const Instance& I, std::uint64_t seed, std::uint64_t number)
       : I(I), random(seed, number), fields_(I.A.n), loads_(I.limits.count), weights_(I.limits.count),
         change_(I.limits.count), chosen_(I.groups.size()), x(I.A.n) {
-    for (std::int64_t i = 0; i < I.A.n; ++i) fields_[i] = I.linear(i);
+    for (Index i = 0; i < I.A.n; ++i) fields_[i] = I.linear(i);
     for (std::int32_t i = 0; i < I.A.n; ++i)
       if (I.clamps[i] == 1) flip(i);
     for (const auto i : I.singles)
       if (random.coin()) flip(i);
     for (std::size_t g = 0; g < I.groups.size(); ++g) flip(I.groups[g][chosen_[g] = random.below(I.groups[g].size())]);
-    for (std::int64_t i = 0; i < I.A.n; ++i) {  // a constraint's weight begins at the largest field of its bits
+    for (Index i = 0; i < I.A.n; ++i) {  // a constraint's weight begins at the largest field of its bits
       double field = std::abs(I.linear(i));
       for (auto slot = I.A.starts[i]; slot < I.A.starts[i + 1]; ++slot) field += std::abs(I.coupling(slot));
       for (auto slot = I.limits.starts[i]; slot < I.limits.starts[i + 1]; ++slot)
@@ -131,18 +143,18 @@ class Read {
   }
 
   // Cool from β = first to last in some sweeps.
-  void anneal(double first, double last, std::int64_t sweeps, Control& control) {
+  void anneal(double first, double last, Index sweeps, Control& control) {
     const double growth = sweeps > 1 ? portable_exp(portable_log(last / first) / static_cast<double>(sweeps - 1)) : 1;
     double beta = sweeps > 1 ? first : last;
-    for (std::int64_t k = 0; k < sweeps && !control.stopped(); ++k, beta *= growth)
+    for (Index k = 0; k < sweeps && !control.stopped(); ++k, beta *= growth)
       sweep(beta, static_cast<double>(k) > SETTLING * static_cast<double>(sweeps));
   }
 
   // Try as many moves as there are units; return how many of them raised the energy.
-  std::int64_t sweep(double beta, bool settling) {
-    std::int64_t raised = 0;
+  Index sweep(double beta, bool settling) {
+    Index raised = 0;
     for (std::size_t k = 0; k < I.units(); ++k) raised += propose(beta);
-    for (std::int64_t c = 0; c < I.limits.count; ++c)
+    for (Index c = 0; c < I.limits.count; ++c)
       weights_[c] *= I.excess(c, loads_[c]) > 0 ? GROWTH : settling ? 1 : DECAY;
     return raised;
   }
@@ -307,7 +319,7 @@ class Read {
   bool allowed() {
     if (violation_ > 1e-6) return false;
     violation_ = 0;  // sums and differences of excesses leave rounding errors
-    for (std::int64_t c = 0; c < I.limits.count; ++c) violation_ += I.excess(c, loads_[c]);
+    for (Index c = 0; c < I.limits.count; ++c) violation_ += I.excess(c, loads_[c]);
     return violation_ == 0;
   }
 
@@ -370,7 +382,7 @@ class Read {
 class Colony {
   static constexpr double HOT = 0.08, COLD = 0.0005, COOLING = 0.93, MIN_REHEAT = 0.2, MAX_REHEAT = 0.6;
   static constexpr double FIRST = 0.3, MATING = 0.02;
-  static constexpr std::int64_t GENERATION = 30;
+  static constexpr Index GENERATION = 30;
 
   Random random;
   Control& control;
@@ -379,21 +391,21 @@ class Colony {
 
  public:
   std::vector<Read> reads;
-  std::int64_t swept = 0;
+  Index swept = 0;
 
-  Colony(const Instance& I, std::uint64_t seed, std::uint64_t number, std::int64_t count, Control& control)
+  Colony(const Instance& I, std::uint64_t seed, std::uint64_t number, Index count, Control& control)
       : random(seed, (number + 1) << 32), control(control), units(I.units()) {
-    for (std::int64_t k = 0; k < count; ++k) reads.emplace_back(I, seed, number * count + k);
+    for (Index k = 0; k < count; ++k) reads.emplace_back(I, seed, number * count + k);
   }
 
   // Search for some sweeps between two β, or until a read reaches the target; anneal once if there is one read alone.
-  void run(double first, double last, std::int64_t sweeps, double target) {
+  void run(double first, double last, Index sweeps, double target) {
     if (reads.size() == 1) {
       reads[0].anneal(first, last, swept = sweeps, control);
       return reads[0].settle(control);
     }
     find_temperatures(1 / first, 1 / last);
-    generation(hot, static_cast<std::int64_t>(FIRST * static_cast<double>(sweeps)));
+    generation(hot, static_cast<Index>(FIRST * static_cast<double>(sweeps)));
     while (swept < sweeps && !control.stopped()) {
       for (const auto& read : reads)
         if (read.lowest() <= target) return;
@@ -405,7 +417,7 @@ class Colony {
   }
 
  private:
-  void generation(double from, std::int64_t sweeps) {
+  void generation(double from, Index sweeps) {
     for (auto& read : reads) read.anneal(1 / from, 1 / cold, sweeps, control), read.improve_best(control);
     swept += sweeps;
   }
@@ -413,7 +425,7 @@ class Colony {
   void find_temperatures(double temperature, double coldest) {
     hot = cold = temperature;
     for (bool found = false; temperature > coldest && !control.stopped(); temperature *= COOLING, ++swept) {
-      std::int64_t raised = 0;
+      Index raised = 0;
       for (auto& read : reads) raised += read.sweep(1 / temperature, false);
       const double share = static_cast<double>(raised) / static_cast<double>(units * reads.size());
       cold = temperature;
@@ -426,7 +438,7 @@ class Colony {
 // Depth-first search over units with bounds of the energy and of every load: exact, the `count` lowest states.
 class Exact {
   const Instance& I;
-  const std::int64_t count;
+  const Index count;
   std::int8_t* states;
   double* energies;
   Control& control;
@@ -434,12 +446,12 @@ class Exact {
   std::vector<std::vector<double>> rest_, room_;  // per depth: half of each bit's negative couplings, least loads
   std::vector<double> fields_, loads_;
   std::vector<std::int8_t> x_;
-  std::int64_t nodes_ = 0;
+  Index nodes_ = 0;
 
  public:
-  std::int64_t found = 0;
+  Index found = 0;
 
-  Exact(const Instance& I, std::int64_t count, std::int8_t* states, double* energies, Control& control)
+  Exact(const Instance& I, Index count, std::int8_t* states, double* energies, Control& control)
       : I(I), count(count), states(states), energies(energies), control(control), fields_(I.A.n), loads_(I.limits.count),
         x_(I.A.n) {
     for (const auto& group : I.groups) units_.push_back(group);
@@ -455,13 +467,13 @@ class Exact {
         std::vector<double> own(I.limits.count);
         for (auto slot = I.limits.starts[i]; slot < I.limits.starts[i + 1]; ++slot)
           own[I.limits.which[slot]] += I.limits.coefficients[slot];
-        for (std::int64_t c = 0; c < I.limits.count; ++c) least[c] = std::min(least[c], own[c]);
+        for (Index c = 0; c < I.limits.count; ++c) least[c] = std::min(least[c], own[c]);
       }
-      for (std::int64_t c = 0; c < I.limits.count; ++c) load[c] += least[c];
+      for (Index c = 0; c < I.limits.count; ++c) load[c] += least[c];
       rest_[depth] = half;
       room_[depth] = load;
     }
-    for (std::int64_t i = 0; i < I.A.n; ++i) fields_[i] = I.linear(i);
+    for (Index i = 0; i < I.A.n; ++i) fields_[i] = I.linear(i);
     double energy = 0;
     for (std::int32_t i = 0; i < I.A.n; ++i)
       if (I.clamps[i] == 1) energy += set(i, 1);
@@ -482,7 +494,7 @@ class Exact {
   }
 
   bool may_improve(std::size_t depth, double energy) const {
-    for (std::int64_t c = 0; c < I.limits.count; ++c)
+    for (Index c = 0; c < I.limits.count; ++c)
       if (I.excess(c, loads_[c] + room_[depth][c]) > 0) return false;
     if (found < count) return true;
     for (std::size_t d = depth; d < units_.size(); ++d) {
@@ -506,7 +518,7 @@ class Exact {
   }
 
   void keep(double energy) {
-    std::int64_t place = found < count ? found++ : count - 1;
+    Index place = found < count ? found++ : count - 1;
     for (; place > 0 && energies[place - 1] > energy; --place) {
       energies[place] = energies[place - 1];
       std::copy_n(states + (place - 1) * I.A.n, I.A.n, states + place * I.A.n);
@@ -516,73 +528,45 @@ class Exact {
   }
 };
 
-// Check (starts [n + 1], which [k], coefficients [batch, k], bounds [batch, m]) and return those of instance 0.
-Inequalities inequalities(const nb::tuple& arrays, std::int64_t batch, std::int64_t n) {
-  const auto starts = item<In<std::int64_t, 1>>(arrays, 0, "starts"), which = item<In<std::int64_t, 1>>(arrays, 1, "which");
-  const auto coefficients = item<In<double, 2>>(arrays, 2, "coefficients"), bounds = item<In<double, 2>>(arrays, 3, "bounds");
-  const std::int64_t slots = which.shape(0), count = bounds.shape(1), *s = starts.data();
-  require_shape(starts, {n + 1}, "starts");
-  require_shape(coefficients, {batch, slots}, "coefficients");
-  require_shape(bounds, {batch, count}, "bounds");
-  require(s[0] == 0 && s[n] == slots, "expected starts from 0 to the number of coefficients");
-  for (std::int64_t i = 0; i < n; ++i) require(s[i] <= s[i + 1], "expected starts in ascending order");
-  for (std::int64_t k = 0; k < slots; ++k)
-    require(which.data()[k] >= 0 && which.data()[k] < count, "expected constraints below their number");
-  return {count, s, which.data(), coefficients.data(), bounds.data()};
-}
-
-auto anneal_constrained(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> clamps, nb::tuple limits,
-                        In<double, 2> betas, std::int64_t sweeps, In<double, 1> targets, std::int64_t size,
+void anneal_constrained(Control& control, SparseQubos A, Units units, In<std::int8_t, 2> clamps, Inequalities limits,
+                        In<double, 2> betas, Index sweeps, In<double, 1> targets, Index size,
                         In<std::uint32_t, 1> seeds, Out<std::int8_t, 3> states, Out<double, 2> excess,
-                        Out<std::int64_t, 1> swept) {
-  const SparseQubos A = qubos_of(qubos, states.shape(0), states.shape(2));
-  const Units all = units(members, A.n);
-  const Inequalities given = inequalities(limits, A.batch, A.n);
-  const std::int64_t reads = states.shape(1);
-  require(size >= 1 && reads % size == 0, "expected colonies of equal size");
-  const std::int64_t colonies = reads / size;
-  return [=](Control& control) {
-    control.share_each(A.batch * colonies, [&](std::int64_t task) {
-      const std::int64_t k = task / colonies;
-      const Instance instance(A, k, all, given, clamps.data());
-      Colony colony(instance, seeds.data()[k], task % colonies, size, control);
-      colony.run(betas.data()[2 * k], betas.data()[2 * k + 1], sweeps, targets.data()[k]);
-      if (task % colonies == 0) swept.data()[k] = colony.swept;
-      for (std::int64_t r = 0; r < size; ++r) {
-        const auto& read = colony.reads[r];
-        excess.data()[task * size + r] = read.violation();
-        std::copy(read.state().begin(), read.state().end(), states.data() + (task * size + r) * A.n);
-      }
-    });
-  };
+                        Out<Index, 1> swept) {
+  require(size >= 1 && states.shape[1] % size == 0, "expected colonies of equal size");
+  const Index colonies = states.shape[1] / size;
+  control.share_each(A.batch * colonies, [&](Index task) {
+    const Index k = task / colonies;
+    const Instance instance(A, k, units, limits, clamps.data);
+    Colony colony(instance, seeds.data[k], task % colonies, size, control);
+    colony.run(betas.at(k)[0], betas.at(k)[1], sweeps, targets.data[k]);
+    if (task % colonies == 0) swept.data[k] = colony.swept;
+    for (Index r = 0; r < size; ++r) {
+      const auto& read = colony.reads[r];
+      excess.data[task * size + r] = read.violation();
+      std::copy(read.state().begin(), read.state().end(), states.data + (task * size + r) * A.n);
+    }
+  });
 }
 
-auto search_constrained(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> clamps, nb::tuple limits,
-                        Out<std::int8_t, 3> states, Out<double, 2> energies, Out<std::int64_t, 1> found) {
-  const SparseQubos A = qubos_of(qubos, states.shape(0), states.shape(2));
-  const Units all = units(members, A.n);
-  const Inequalities given = inequalities(limits, A.batch, A.n);
-  const std::int64_t count = states.shape(1);
-  require(count >= 1, "expected at least one state");
-  return [=](Control& control) {
-    control.share_each(A.batch, [&](std::int64_t k) {
-      const Instance instance(A, k, all, given, clamps.data());
-      const Exact search(instance, count, states.data() + k * count * A.n, energies.data() + k * count, control);
-      found.data()[k] = search.found;
-    });
-  };
+void search_constrained(Control& control, SparseQubos A, Units units, In<std::int8_t, 2> clamps, Inequalities limits,
+                        Out<std::int8_t, 3> states, Out<double, 2> energies, Out<Index, 1> found) {
+  require(states.shape[1] >= 1, "expected at least one state");
+  control.share_each(A.batch, [&](Index k) {
+    const Instance instance(A, k, units, limits, clamps.data);
+    found.data[k] = Exact(instance, states.shape[1], states.at(k), energies.at(k), control).found;
+  });
 }
 
 }  // namespace
 
 void bind_constrained(nb::module_& m) {
   define(m, "anneal_constrained", &anneal_constrained,
-         "qubos units clamps:bn limits betas:b2 sweeps targets:b size seeds:b states:brn excess:br swept:b",
+         "qubos:bn units:n clamps:bn limits:bn betas:b2 sweeps targets:b size seeds:b states:brn excess:br swept:b",
          "Fill states with annealed states under limits (starts [n + 1], which [k], coefficients [batch, k], bounds\n"
          "[batch, m]), and excess with what is left of their violation. A colony of this size improves its reads until\n"
          "one reaches the target.");
   define(m, "search_constrained", &search_constrained,
-         "qubos units clamps:bn limits states:bcn energies:bc found:b",
+         "qubos:bn units:n clamps:bn limits:bn states:bcn energies:bc found:b",
          "Fill states and energies with the lowest allowed states, and found with how many there are.");
 }
 

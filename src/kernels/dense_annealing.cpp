@@ -1,9 +1,7 @@
 // Simulated annealing of dense QUBOs: 16 reads in the lanes of a vector, sequential Metropolis sweeps.
-//
-// Reads are kept as chunks of 4 bits, one vector of 16 reads per chunk. The field of bit i is a sum over chunks,
-// A_ii + Σ_j (A_ij + A_ji) x_j, and each chunk's part has 16 values: a table that one instruction looks up for all
-// reads. No field is stored or updated, so a sweep costs the same whatever flips. When flips have become rare, reads
-// continue one at a time with fields kept up to date, which costs something only if a bit flips.
+// A vector holds a chunk of 4 bits of 16 reads. The field of bit i, A_ii + Σ_j (A_ij + A_ji) x_j, is a sum over chunks of
+// parts with 16 values each: a table that one instruction looks up for all reads, and nothing to update after flips. When
+// flips have become rare, reads continue one at a time with fields kept up to date.
 #include "annealing.hpp"
 
 namespace qubolearn::VARIANT {
@@ -65,8 +63,7 @@ struct Rows {
   }
 };
 
-// The fields on the bits of a chunk as functions of the bits of the chunks that it is coupled to. The first such chunk
-// is itself, and holds the linear terms.
+// The fields on the bits of a chunk given the chunks it is coupled to, the first of which is itself, with linear terms.
 struct Tables {
   const int chunks;
   Scratch<std::int32_t> starts, partners;  // chunk c is coupled to partners[starts[c]] ... partners[starts[c + 1] - 1]
@@ -85,7 +82,6 @@ struct Tables {
   }
 
   const float* at(int block) const { return &tables[TABLE * std::size_t(block)]; }
-
  private:
   static bool coupled(const double* S, int n, int c, int d) {
     for (int i = 4 * c; i < 4 * c + 4 && i < n; ++i)
@@ -112,29 +108,28 @@ struct Tables {
 };
 
 // Return true if a group of this many reads of n bits is annealed read by read from the beginning (measured).
-bool is_single_group(int n, std::int64_t reads) {
+bool is_single_group(int n, Index reads) {
   return n > MAX_TABLE_BITS || reads <= (n < 512 ? n / SINGLE_BITS : 8);
 }
 
 // Return the flips per sweep of 16 reads below which reads continue singly (measured).
 int flip_threshold(int n) {
-  const std::int64_t few = std::int64_t(n) * n * n >> 18, most = 16 * n / 3;
+  const Index few = Index(n) * n * n >> 18, most = 16 * n / 3;
   return n < SINGLE_BITS ? 0 : static_cast<int>(few < most ? few : most);
 }
 
 class DenseProblem {
   const Rows rows;
   const Tables tables;
-
  public:
   using Couplings = Rows;
   static constexpr int SWEEPS_PER_CHECK = 16;  // between two looks at how many bits flip
   const int n;
 
-  DenseProblem(const double* S, int n, std::int64_t reads)
+  DenseProblem(const double* S, int n, Index reads)
       : rows(S, n < SINGLE_BITS ? 0 : n), tables(S, is_single_group(n, reads < LANES ? reads : LANES) ? 0 : n), n(n) {}
 
-  bool is_single(std::int64_t reads) const { return is_single_group(n, reads); }
+  bool is_single(Index reads) const { return is_single_group(n, reads); }
   bool has_singles() const { return n >= SINGLE_BITS; }
   const Rows& singles() const { return rows; }
 
@@ -154,13 +149,13 @@ class DenseProblem {
         : A(problem.tables), random(random), groups(groups), n(problem.n), few(flip_threshold(n)),
           bits(std::size_t(A.chunks) * GROUPS, Ints{}) {
       for (int g = 0; g < GROUPS; ++g)
-        for (std::int64_t read = groups[g].first; read < groups[g].last; ++read)
+        for (Index read = groups[g].first; read < groups[g].last; ++read)
           for (int i = 0; i < n; ++i) bits[i / 4 * GROUPS + g][read % LANES] |= reads[read * n + i] << (i % 4);
     }
 
     void write(std::int8_t* reads) const {
       for (int g = 0; g < GROUPS; ++g)
-        for (std::int64_t read = groups[g].first; read < groups[g].last; ++read)
+        for (Index read = groups[g].first; read < groups[g].last; ++read)
           for (int i = 0; i < n; ++i) reads[read * n + i] = (bits[i / 4 * GROUPS + g][read % LANES] >> (i % 4)) & 1;
     }
 
@@ -171,7 +166,6 @@ class DenseProblem {
       return flips < few || !below(lowest[g], MAX_QUANTILE * temperature);
     }
 
-    // Update all bits in turn.
     template <bool MEASURE>
     void sweep(Floats temperature) {
       if (MEASURE)
@@ -216,9 +210,10 @@ class DenseProblem {
 
 }  // namespace
 
-void anneal_dense(const DenseQubos& A, const Annealing& how, Control& control) {
-  share_reads(how, control, [&](std::int64_t k) {
-    return DenseProblem(A.S + k * A.n * A.n, static_cast<int>(A.n), how.reads);
+void anneal_dense(Control& control, In<double, 3> S, In<double, 2> betas, Index steps, Index sweeps,
+                  In<std::uint32_t, 1> seeds, bool given, Out<std::int8_t, 3> states) {
+  share_reads(control, betas, steps, sweeps, seeds, given, states, [&](Index k) {
+    return DenseProblem(S.at(k), static_cast<int>(S.shape[1]), states.shape[1]);
   });
 }
 

@@ -12,6 +12,9 @@
 namespace qubolearn {
 namespace {
 
+template <class T, int DIMENSIONS>
+using Array = Given<View<T, DIMENSIONS>>;
+
 constexpr int MAX_NEIGHBORS = 3;
 constexpr std::int32_t FIELD = -1;  // the spin that is always up
 
@@ -28,18 +31,18 @@ class Elimination {
   std::vector<std::vector<Coupling>> couplings_;
   std::vector<Step> steps_;
   std::vector<std::int32_t> kept_;
-  std::int64_t edges_ = 0;
+  Index edges_ = 0;
 
  public:
   // A QUBO with linear [n] and, for each edge [2, m], quadratic [m] terms.
-  Elimination(In<double, 1> linear, In<std::int64_t, 2> edges, In<double, 1> quadratic)
+  Elimination(Array<const double, 1> linear, Array<const Index, 2> edges, Array<const double, 1> quadratic)
       : fields_(linear.shape(0)), couplings_(linear.shape(0)) {
-    const auto n = static_cast<std::int64_t>(linear.shape(0)), m = static_cast<std::int64_t>(quadratic.shape(0));
-    require_shape(edges, {2, m}, "edges");
+    const auto n = static_cast<Index>(linear.shape(0)), m = static_cast<Index>(quadratic.shape(0));
+    require(edges.shape(0) == 2 && edges.shape(1) == quadratic.shape(0), "expected edges [2, m] and quadratic [m]");
     require(n < INT32_MAX, "expected fewer than 2**31 bits");
-    for (std::int64_t i = 0; i < n; ++i) fields_[i] = -linear.data()[i] / 2;  // x = (1 - s) / 2
-    for (std::int64_t k = 0; k < m; ++k) {
-      const std::int64_t i = edges.data()[k], j = edges.data()[m + k];
+    for (Index i = 0; i < n; ++i) fields_[i] = -linear.data()[i] / 2;  // x = (1 - s) / 2
+    for (Index k = 0; k < m; ++k) {
+      const Index i = edges.data()[k], j = edges.data()[m + k];
       require(0 <= i && i < n && 0 <= j && j < n && i != j, "expected edges between two bits below n");
       const double strength = quadratic.data()[k] / 4;
       fields_[i] -= strength;
@@ -49,19 +52,19 @@ class Elimination {
     eliminate();
   }
 
-  std::int64_t bits() const { return static_cast<std::int64_t>(kept_.size()); }
-  std::int64_t edges() const { return edges_; }
+  Index bits() const { return static_cast<Index>(kept_.size()); }
+  Index edges() const { return edges_; }
 
   // Write what is left as a QUBO: the numbers of its bits, linear, edges and quadratic.
-  void write(Out<std::int64_t, 1> kept, Out<double, 1> linear, Out<std::int64_t, 2> edges, Out<double, 1> quadratic) const {
-    require_shape(kept, {bits()}, "kept");
-    require_shape(linear, {bits()}, "linear");
-    require_shape(edges, {2, edges_}, "edges");
-    require_shape(quadratic, {edges_}, "quadratic");
-    std::vector<std::int64_t> place(fields_.size());
-    for (std::int64_t a = 0; a < bits(); ++a) place[kept_[a]] = a, kept.data()[a] = kept_[a];
-    std::int64_t k = 0;
-    for (std::int64_t a = 0; a < bits(); ++a) {
+  void write(Array<Index, 1> kept, Array<double, 1> linear, Array<Index, 2> edges,
+             Array<double, 1> quadratic) const {
+    const auto m = static_cast<std::size_t>(edges_);
+    require(kept.size() == kept_.size() && linear.size() == kept_.size(), "expected kept and linear [bits]");
+    require(edges.shape(0) == 2 && edges.shape(1) == m && quadratic.size() == m, "expected edges [2, m], quadratic [m]");
+    std::vector<Index> place(fields_.size());
+    for (Index a = 0; a < bits(); ++a) place[kept_[a]] = a, kept.data()[a] = kept_[a];
+    Index k = 0;
+    for (Index a = 0; a < bits(); ++a) {
       linear.data()[a] = -2 * fields_[kept_[a]];
       for (const Coupling& c : couplings_[kept_[a]]) {
         linear.data()[a] -= 2 * c.strength;
@@ -74,9 +77,9 @@ class Elimination {
   }
 
   // Fill in the eliminated bits of states [reads, n] whose other bits are set.
-  void restore(Out<std::int8_t, 2> states) const {
-    const auto n = static_cast<std::int64_t>(fields_.size());
-    require_shape(states, {static_cast<std::int64_t>(states.shape(0)), n}, "states");
+  void restore(Array<std::int8_t, 2> states) const {
+    const std::size_t n = fields_.size();
+    require(states.shape(1) == n, "expected states [reads, n]");
     for (std::size_t read = 0; read < states.shape(0); ++read) {
       std::int8_t* x = states.data() + read * n;
       for (std::size_t k = steps_.size(); k-- > 0;) {
@@ -112,9 +115,9 @@ class Elimination {
         if (step.to[c].to != FIELD && neighbors(step.to[c].to) <= MAX_NEIGHBORS) queue.push_back(step.to[c].to);
       steps_.push_back(step);
     }
-    std::int64_t ends = 0;
+    Index ends = 0;
     for (std::int32_t i = 0; i < n; ++i)
-      if (!gone[i]) kept_.push_back(i), ends += static_cast<std::int64_t>(couplings_[i].size());
+      if (!gone[i]) kept_.push_back(i), ends += static_cast<Index>(couplings_[i].size());
     edges_ = ends / 2;
   }
 
@@ -167,8 +170,8 @@ class Elimination {
 
 void bind_elimination(nb::module_& m) {
   nb::class_<Elimination>(m, "Elimination", "Eliminate the bits of a QUBO that have at most three neighbors.")
-      .def(nb::init<In<double, 1>, In<std::int64_t, 2>, In<double, 1>>(), nb::arg("linear").noconvert(),
-           nb::arg("edges").noconvert(), nb::arg("quadratic").noconvert())
+      .def(nb::init<Array<const double, 1>, Array<const Index, 2>, Array<const double, 1>>(),
+           nb::arg("linear").noconvert(), nb::arg("edges").noconvert(), nb::arg("quadratic").noconvert())
       .def_prop_ro("bits", &Elimination::bits)
       .def_prop_ro("edges", &Elimination::edges)
       .def("write", &Elimination::write, nb::arg("kept").noconvert(), nb::arg("linear").noconvert(),

@@ -1,24 +1,19 @@
-// Exhaustive search: the lowest states of QUBOs, exact up to rounding in double precision.
-//
-// A scan finds the lowest energy of every cell, the states of one lane in the parts of a task. The `count` lowest states
-// are in the `count` lowest cells, whose states are then visited one by one in double precision.
+// Exhaustive search: a scan finds the lowest energy of every cell, the states of one lane in the parts of a task. The
+// `count` lowest states are in the `count` lowest cells, whose states are then visited one by one in double precision.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "kernels.hpp"
 #include "states.hpp"
 
 namespace qubolearn::VARIANT {
 namespace {
 
-constexpr double INFINITE = std::numeric_limits<double>::infinity();
 constexpr int SPARE_CELLS = 30;                       // cells visited beyond `count`, if rounding leaves their order open
 constexpr double OVERFLOWS = 1e37;                    // single precision may overflow if Σ|A_ij| is larger
 
 struct Candidate {
   double energy;
-  std::int64_t code;
+  Index code;
   bool operator<(const Candidate& other) const {
     return energy < other.energy || (energy == other.energy && code < other.code);
   }
@@ -28,34 +23,18 @@ struct Candidate {
 struct Lowest {
   Scratch<Candidate> found;
 
-  void clear() {
-    for (Candidate& each : found) each = {INFINITE, 0};
-  }
-
-  void offer(double energy, std::int64_t code) {
+  void offer(double energy, Index code) {
     if (!(energy < found[0].energy)) return;
     std::pop_heap(found.begin(), found.end());
     found[found.size() - 1] = {energy, code};
     std::push_heap(found.begin(), found.end());
   }
 
-  // Write the states in order. Their energies are summed again, row by row, so that all kernels give the same ones.
+  // Write the states in order, with energies as all kernels sum them.
   template <class T>
   void write(const T* A, int n, T* states, double* energies) {
-    int ones[64];
-    for (Candidate& each : found) {
-      int size = 0;
-      for (int i = 0; i < n; ++i) {
-        ones[size] = i;
-        size += each.code >> i & 1;
-      }
-      each.energy = 0;
-      for (int a = 0; a < size; ++a) {
-        double row = 0;
-        for (int b = 0; b < size; ++b) row += double(A[ones[a] * n + ones[b]]);
-        each.energy += row;
-      }
-    }
+    Index ones[MAX_BITS + 1];
+    for (Candidate& each : found) each.energy = energy_of(A, n, ones, [&](Index i) { return each.code >> i & 1; });
     std::make_heap(found.begin(), found.end());  // unlike std::sort, safe if an energy is NaN
     std::sort_heap(found.begin(), found.end());
     for (std::size_t k = 0; k < found.size(); ++k) {
@@ -76,38 +55,26 @@ double absolute_sum(const T* A, int entries) {
   return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
-// Scans all cells of a task.
 template <class Real>
-class Scanner {
- public:
+struct Scanner {
+  static constexpr int W = NATIVE<Real>;
+  static constexpr int GROUP = REGISTER == 64 ? 4 : 2;  // vectors whose constants stay in registers
+  using V = Vector<Real, W>;
   Walk<Real> walk;
-
-  explicit Scanner(int n) : walk(n), leaves_(std::size_t(walk.nodes) * 8) {}
-
-  template <class T>
-  void load(const T* A) {
-    walk.load(A, Real(1));
-    walk.load_lanes();
-  }
+  Scratch<Real> leaves{std::size_t(walk.nodes) * 8};  // [nodes, 8], what differs from node to node
 
   // cells[lane] = lowest energy of the lane's states, in this part and, unless it is the first one, what is there.
-  void scan(std::int64_t part, bool first_part, Real* cells) {
+  void scan(Index part, bool first_part, Real* cells) {
     walk.enter(part);
     const Real ab = walk.c(LOW, LOW + 1), ac = walk.c(LOW, LOW + 2), bc = walk.c(LOW + 1, LOW + 2);
     for (int g = 0; g < walk.nodes; ++g) {
       const Real a = walk.fields_a[g], b = walk.fields_b[g], energy = walk.energies[g];
-      Real* leaf = leaves_.data() + 8 * g;
+      Real* leaf = leaves.data() + 8 * g;
       leaf[0] = -a, leaf[1] = -a - ab, leaf[2] = b + ab, leaf[3] = energy + a;
       leaf[4] = -(a + ac), leaf[5] = -(a + ac) - ab, leaf[6] = b + bc + ab, leaf[7] = energy + walk.fields_c[g] + (a + ac);
     }
     for (int first = 0; first < walk.lanes; first += W * GROUP) scan_lanes(first, first_part, cells + first);
   }
-
- private:
-  static constexpr int W = NATIVE<Real>;
-  static constexpr int GROUP = REGISTER == 64 ? 4 : 2;  // vectors whose constants stay in registers
-  using V = Vector<Real, W>;
-  Scratch<Real> leaves_;  // [nodes, 8], what differs from node to node
 
   // The lowest of 8 states of the inner bits a, b, c, given the lane's share of their fields. With a and b,
   //     min(0, a, b, a + b + ab) = min(a, 0, b + ab + min(a, -ab)),
@@ -118,7 +85,6 @@ class Scanner {
     return minimum(without, with_c);
   }
 
-  // Walk the tree of outer bits for GROUP vectors of lanes.
   void scan_lanes(int first, bool first_part, Real* cells) {
     V a[GROUP], b[GROUP], c[GROUP], lowest[GROUP], here[GROUP], levels[OUTER + 1][GROUP];
     const Real* step = walk.outer ? walk.row(CLOSED) + first : nullptr;  // of outer bit 0
@@ -136,7 +102,7 @@ class Scanner {
         for (int k = 0; k < GROUP; ++k)
           levels[bit][k] = here[k] = parent[k] + load_lanes(walk.row(CLOSED + bit), first, k);
       }
-      const Real* leaf = leaves_.data() + 8 * g;
+      const Real* leaf = leaves.data() + 8 * g;
       for (int k = 0; k < GROUP; ++k) lowest[k] = minimum(lowest[k], lowest_inner(a[k], b[k], c[k], leaf) + here[k]);
       if (step)  // its sibling, with outer bit 0 set
         for (int k = 0; k < GROUP; ++k) {
@@ -154,157 +120,149 @@ class Scanner {
 template <class Real>
 class Cells {
   Real *cells_, minima_[1 << (TASK_BITS + LOW) / 2];
-  std::int64_t columns_ = 1, rows_, best_ = 0;
-
+  Index columns_ = 1, rows_, best_ = 0;
  public:
-  Cells(Real* cells, std::int64_t total) : cells_(cells) {
+  Cells(Real* cells, Index total) : cells_(cells) {
     while (columns_ * columns_ < total) columns_ *= 2;
     rows_ = total / columns_;
-    for (std::int64_t k = 0; k < columns_; ++k) minima_[k] = cells_[k];
-    for (std::int64_t row = 1; row < rows_; ++row)
-      for (std::int64_t k = 0; k < columns_; ++k) minima_[k] = minimum(cells_[row * columns_ + k], minima_[k]);
+    for (Index k = 0; k < columns_; ++k) minima_[k] = cells_[k];
+    for (Index row = 1; row < rows_; ++row)
+      for (Index k = 0; k < columns_; ++k) minima_[k] = minimum(cells_[row * columns_ + k], minima_[k]);
   }
 
   Real lowest() {
     best_ = 0;
-    for (std::int64_t k = 1; k < columns_; ++k)
+    for (Index k = 1; k < columns_; ++k)
       if (minima_[k] < minima_[best_]) best_ = k;
     return minima_[best_];
   }
 
   // Remove the cell that lowest() found; return its index.
-  std::int64_t take() {
-    std::int64_t row = 0;
+  Index take() {
+    Index row = 0;
     while (row < rows_ - 1 && cells_[row * columns_ + best_] > minima_[best_]) ++row;
     cells_[row * columns_ + best_] = minima_[best_] = std::numeric_limits<Real>::infinity();
-    for (std::int64_t r = 0; r < rows_; ++r) minima_[best_] = minimum(cells_[r * columns_ + best_], minima_[best_]);
+    for (Index r = 0; r < rows_; ++r) minima_[best_] = minimum(cells_[r * columns_ + best_], minima_[best_]);
     return row * columns_ + best_;
   }
 };
 
-// Visits the states of cells one by one, in double precision.
-class Picker {
-  Walk<double> walk_;
-  Scratch<int> ones_;
-
- public:
-  explicit Picker(int n) : walk_(n), ones_(std::size_t(walk_.size)) {}
-
-  template <class T>
-  void load(const T* A) {
-    walk_.load(A, 1.0);
-  }
+struct Picker {
+  Walk<double> walk;
+  Scratch<int> ones{std::size_t(walk.size)};
 
   // Offer all states of a lane in a part.
-  void visit(std::int64_t lane, std::int64_t part, Lowest& best) {
-    enter(lane | part << (CLOSED + walk_.outer));
-    const double ab = walk_.c(LOW, LOW + 1), ac = walk_.c(LOW, LOW + 2), bc = walk_.c(LOW + 1, LOW + 2);
-    const std::int64_t code = lane | part << (walk_.used + INNER + walk_.outer);
-    for (std::int64_t g = 0; g < walk_.nodes; ++g) {
-      const double a = walk_.fields_a[g], b = walk_.fields_b[g], c = walk_.fields_c[g], e0 = walk_.energies[g];
+  void visit(Index lane, Index part, Lowest& best) {
+    enter(lane | part << (CLOSED + walk.outer));
+    const double ab = walk.c(LOW, LOW + 1), ac = walk.c(LOW, LOW + 2), bc = walk.c(LOW + 1, LOW + 2);
+    const Index code = lane | part << (walk.used + INNER + walk.outer);
+    for (Index g = 0; g < walk.nodes; ++g) {
+      const double a = walk.fields_a[g], b = walk.fields_b[g], c = walk.fields_c[g], e0 = walk.energies[g];
       const double e1 = e0 + a, e2 = e0 + b, e4 = e0 + c;
       const double e3 = e1 + b + ab, e5 = e1 + c + ac, e6 = e2 + c + bc;
       const double energies[8] = {e0, e1, e2, e3, e4, e5, e6, e3 + c + ac + bc};
       const double least = minimum(minimum(minimum(e0, e1), minimum(e2, e3)),
                                    minimum(minimum(e4, e5), minimum(e6, energies[7])));
       if (least < best.found[0].energy)  // rarely: one comparison disposes of eight states
-        for (std::int64_t inner = 0; inner < 8; ++inner)
-          best.offer(energies[inner], code | inner << walk_.used | g << (walk_.used + INNER));
+        for (Index inner = 0; inner < 8; ++inner)
+          best.offer(energies[inner], code | inner << walk.used | g << (walk.used + INNER));
     }
   }
 
- private:
   // Fill the nodes' energies with these low and part bits set.
-  void enter(std::int64_t code) {
-    const int inside = CLOSED + walk_.outer;
+  void enter(Index code) {
+    const int inside = CLOSED + walk.outer;
     double energy = 0;
     int count = 0;
-    for (int j = LOW; j < inside; ++j) walk_.field[j] = walk_.c(j, j);
-    for (int i = 0; i < walk_.size; ++i) {
+    for (int j = LOW; j < inside; ++j) walk.field[j] = walk.c(j, j);
+    for (int i = 0; i < walk.size; ++i) {
       if (!(code >> i & 1)) continue;
-      ones_[count++] = i;
-      for (int q = 0; q < count; ++q) energy += walk_.c(i, ones_[q]);
-      for (int j = LOW; j < inside; ++j) walk_.field[j] += walk_.c(i, j);
+      ones[count++] = i;
+      for (int q = 0; q < count; ++q) energy += walk.c(i, ones[q]);
+      for (int j = LOW; j < inside; ++j) walk.field[j] += walk.c(i, j);
     }
-    walk_.fill_nodes(energy);
+    walk.fill_nodes(energy);
   }
 };
 
 // One call: what all its threads share.
 template <class T>
 struct Call {
-  const Search<T>& how;
   Control& control;
-  Scratch<double> sizes{std::size_t(how.batch)};  // Σ|A_ij|, negative if the search has to be repeated
+  const In<T, 3> A;
+  const Out<T, 3> states;
+  const Out<double, 2> energies;
+  const Index held, batch = A.shape[0], count = energies.shape[1];
+  const int n = static_cast<int>(A.shape[1]);
+  Scratch<double> sizes{std::size_t(batch)};  // Σ|A_ij|, negative if the search has to be repeated
 
-  const T* A(std::int64_t b) const { return how.A + b * how.n * how.n; }
-  void write(std::int64_t b, Lowest& lowest) const {
-    lowest.write(A(b), how.n, how.states + b * how.count * how.n, how.energies + b * how.count);
-  }
+  void write(Index b, Lowest& lowest) const { lowest.write(A.at(b), n, states.at(b), energies.at(b)); }
 
   void few() {
-    control.share(how.batch, control.piece(how.batch), [&](std::int64_t first, std::int64_t last) {
+    control.share(batch, control.piece(batch), [&](Index first, Index last) {
       double E[1 << FEW];
-      Lowest lowest{Scratch<Candidate>(how.count)};
-      for (std::int64_t b = first; b < last && !control.stopped(); ++b) {
-        few_energies(A(b), how.n, E);
-        Cells<double> remaining(E, 1 << how.n);
+      Lowest lowest{Scratch<Candidate>(count)};
+      for (Index b = first; b < last && !control.stopped(); ++b) {
+        few_energies(A.at(b), n, E);
+        Cells<double> remaining(E, 1 << n);
         for (Candidate& each : lowest.found) each = {remaining.lowest(), remaining.take()};
         write(b, lowest);
-        sizes[b] = sizeof(T) == 8 ? absolute_sum(A(b), how.n * how.n) : 0.0;
+        sizes[b] = sizeof(T) == 8 ? absolute_sum(A.at(b), n * n) : 0.0;
       }
     });
   }
 
   // Search these instances, scanning in precision Real. Marks those of which rounding leaves the result open.
   template <class Real>
-  void many(const std::int64_t* chosen, std::int64_t batch) {
-    const Tasks tasks(how.n);
-    const std::int64_t row = 1 << smaller(LOW, how.n - INNER), total = tasks.count * row;
-    const std::int64_t held = how.held / std::int64_t(total * sizeof(Real));
-    const std::int64_t group = batch < held ? batch : held < 1 ? 1 : held;
+  void many(const Index* chosen, Index size) {
+    const Tasks tasks{n};
+    const Index row = 1 << minimum(LOW, n - INNER), total = tasks.count * row;
+    const Index most = held / Index(total * sizeof(Real));
+    const Index group = size < most ? size : most < 1 ? 1 : most;
     Scratch<Real> cells(std::size_t(group) * total);
-    for (std::int64_t start = 0; start < batch && !control.stopped(); start += group) {
-      const std::int64_t here = batch - start < group ? batch - start : group, all = here * tasks.count;
-      control.share(all, control.piece(all), [&](std::int64_t first, std::int64_t last) {
-        Scanner<Real> scanner(how.n);
-        for (std::int64_t task = first; task < last; ++task) {
-          const std::int64_t number = task & (tasks.count - 1);
-          if (task == first || number == 0) scanner.load(A(chosen[start + (task >> tasks.bits)]));
-          for (std::int64_t p = 0; p < tasks.parts && !control.stopped(); ++p)
+    for (Index start = 0; start < size && !control.stopped(); start += group) {
+      const Index here = minimum(size - start, group), all = here * tasks.count;
+      control.share(all, control.piece(all), [&](Index first, Index last) {
+        Scanner<Real> scanner{Walk<Real>(n)};
+        for (Index task = first; task < last; ++task) {
+          const Index number = task & (tasks.count - 1);
+          if (task == first || number == 0) {
+            scanner.walk.load(A.at(chosen[start + (task >> tasks.bits)]), Real(1));
+            scanner.walk.load_lanes();
+          }
+          for (Index p = 0; p < tasks.parts && !control.stopped(); ++p)
             scanner.scan(number * tasks.parts + p, p == 0, cells.data() + task * row);
         }
       });
-      control.share(here, control.piece(here), [&](std::int64_t first, std::int64_t last) {
-        Picker picker(how.n);
-        Lowest lowest{Scratch<Candidate>(how.count)};
-        for (std::int64_t k = first; k < last && !control.stopped(); ++k)
+      control.share(here, control.piece(here), [&](Index first, Index last) {
+        Picker picker{Walk<double>(n)};
+        Lowest lowest{Scratch<Candidate>(count)};
+        for (Index k = first; k < last && !control.stopped(); ++k)
           pick(chosen[start + k], tasks, cells.data() + k * total, row, picker, lowest);
       });
     }
   }
 
-  // Search the lowest cells. Scanned energies are off by at most 2n roundings of their partial sums, so cells that this
-  // may have put behind the `count` lowest are searched too.
+  // Search the lowest cells, and those that roundings, 2n of partial sums, may have put behind the `count` lowest.
   template <class Real>
-  void pick(std::int64_t b, const Tasks& tasks, Real* cells, std::int64_t row, Picker& picker, Lowest& lowest) {
-    const std::int64_t most = how.count + SPARE_CELLS, total = tasks.count * row;
-    const double size = absolute_sum(A(b), how.n * how.n);
-    const double tolerance = 4 * how.n * double(std::numeric_limits<Real>::epsilon()) * size;
-    picker.load(A(b));
-    lowest.clear();
+  void pick(Index b, const Tasks& tasks, Real* cells, Index row, Picker& picker, Lowest& lowest) {
+    const Index most = count + SPARE_CELLS, total = tasks.count * row;
+    const double size = absolute_sum(A.at(b), n * n);
+    const double tolerance = 4 * n * double(std::numeric_limits<Real>::epsilon()) * size;
+    picker.walk.load(A.at(b), 1.0);
+    for (Candidate& each : lowest.found) each = {INFINITE, 0};
     Cells<Real> remaining(cells, total);
     double bound = INFINITE;
     bool settled = total <= most;
-    for (std::int64_t taken = 0; taken < total && taken <= most; ++taken) {
+    for (Index taken = 0; taken < total && taken <= most; ++taken) {
       const double least = remaining.lowest();
-      if (taken >= how.count && least > bound) {
+      if (taken >= count && least > bound) {
         settled = true;
         break;
       }
-      if (taken < how.count) bound = least + tolerance;
-      const std::int64_t cell = remaining.take();
-      for (std::int64_t p = 0; p < tasks.parts; ++p) {
+      if (taken < count) bound = least + tolerance;
+      const Index cell = remaining.take();
+      for (Index p = 0; p < tasks.parts; ++p) {
         if (control.stopped()) return;
         picker.visit(cell % row, cell / row * tasks.parts + p, lowest);
       }
@@ -316,25 +274,34 @@ struct Call {
 };
 
 template <class T>
-void search(const Search<T>& how, Control& control) {
-  Call<T> call{how, control};
-  if (how.n <= FEW) {
+double search(Control& control, In<T, 3> A, Out<T, 3> states, Out<double, 2> energies, Index held) {
+  const Index batch = A.shape[0], n = A.shape[1], count = energies.shape[1];
+  require(1 <= n && n <= MAX_BITS, "expected 1 to 50 bits");
+  require(1 <= count && count <= Index(1) << n, "expected 1 <= count <= 2**n");
+  Call<T> call{control, A, states, energies, held};
+  if (n <= FEW) {
     call.few();
   } else {
-    Scratch<std::int64_t> open(how.batch);
-    for (std::int64_t b = 0; b < how.batch; ++b) open[b] = b;
-    call.template many<T>(open.data(), how.batch);
-    std::int64_t count = 0;
-    for (std::int64_t b = 0; b < how.batch; ++b)
-      if (call.sizes[b] < 0) open[count++] = b;
-    if (count && !control.stopped()) call.template many<double>(open.data(), count);
+    Scratch<Index> open(batch);
+    for (Index b = 0; b < batch; ++b) open[b] = b;
+    call.template many<T>(open.data(), batch);
+    Index repeated = 0;
+    for (Index b = 0; b < batch; ++b)
+      if (call.sizes[b] < 0) open[repeated++] = b;
+    if (repeated && !control.stopped()) call.template many<double>(open.data(), repeated);
   }
-  for (double size : call.sizes) *how.largest = maximum(*how.largest, size);
+  double largest = 0;
+  for (double size : call.sizes) largest = maximum(largest, size);
+  return largest;
 }
 
 }  // namespace
 
-void search_single(const Search<float>& how, Control& control) { search(how, control); }
-void search_double(const Search<double>& how, Control& control) { search(how, control); }
+double search_single(Control& control, In<float, 3> A, Out<float, 3> states, Out<double, 2> energies, Index held) {
+  return search(control, A, states, energies, held);
+}
+double search_double(Control& control, In<double, 3> A, Out<double, 3> states, Out<double, 2> energies, Index held) {
+  return search(control, A, states, energies, held);
+}
 
 }  // namespace qubolearn::VARIANT

@@ -1,8 +1,5 @@
-// Vectors of numbers, one lane each, in the compiler's vector extensions: every processor gives the same bits. Sixteen
-// lanes have some operations more, a few of them in intrinsics, because the compiler has no good code for them.
+// Vectors in the compiler's extensions, the same bits on every processor; some operations on 16 lanes need intrinsics.
 #pragma once
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <initializer_list>
 #include <limits>
@@ -38,6 +35,7 @@ using Floats = Vector<float, LANES>;
 using Ints = Vector<std::int32_t, LANES>;
 using Words = Vector<std::uint32_t, LANES>;
 using Mask = std::uint16_t;  // one bit per lane
+constexpr double INFINITE = __builtin_inf();
 
 template <class V = Floats, class T>
 INLINE V load(const T* p) {
@@ -45,100 +43,81 @@ INLINE V load(const T* p) {
   std::memcpy(&v, p, sizeof v);  // p need not be aligned
   return v;
 }
-
 template <class V, class T>
-INLINE void store(T* p, V v) {
-  std::memcpy(p, &v, sizeof v);
-}
-
+INLINE void store(T* p, V v) { std::memcpy(p, &v, sizeof v); }
 template <class V = Floats, class T>
-INLINE V splat(T value) {
-  return value - V{};
-}
-
+INLINE V splat(T value) { return value - V{}; }
 template <class V>
-INLINE V minimum(V a, V b) {
-  return a < b ? a : b;
-}
-
+INLINE V minimum(V a, V b) { return a < b ? a : b; }
 template <class V>
-INLINE V maximum(V a, V b) {
-  return a > b ? a : b;
-}
+INLINE V maximum(V a, V b) { return a > b ? a : b; }
 
-// below(a, b) returns the lanes where a < b, add_where(total, mask, value) total + value in the lanes of the mask and
-// total elsewhere, negate_where(values, mask) the values with their sign changed there, and lookup(table, index)
-// table[index & 15], lane by lane.
+#if defined(__AVX2__) && !defined(__AVX512F__)
+struct Halves { __m256 low, high; };
+INLINE Floats maximum(Floats a, Floats b) {
+  const auto left = load<Halves>(&a), right = load<Halves>(&b);
+  const Halves found = {_mm256_max_ps(left.low, right.low), _mm256_max_ps(left.high, right.high)};
+  return load(&found);
+}
+INLINE Floats minimum(Floats a, Floats b) { return -maximum(-a, -b); }
+#endif
+
+// below(a, b) returns the lanes where a < b, and lookup(table, index) table[index & 15], lane by lane; add_where and
+// negate_where leave the lanes outside the mask as they are.
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
 
 INLINE Mask below(Floats a, Floats b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LT_OQ); }
-
 INLINE Floats add_where(Floats total, Mask mask, Floats value) {
   return (Floats)_mm512_mask_add_ps((__m512)total, mask, (__m512)total, (__m512)value);
 }
-
 INLINE Floats select(Mask mask, Floats yes, Floats no) {
   return (Floats)_mm512_mask_blend_ps(mask, (__m512)no, (__m512)yes);
 }
-
 INLINE Floats negate_where(Floats values, Mask mask) {
   return (Floats)_mm512_mask_sub_ps((__m512)values, mask, _mm512_setzero_ps(), (__m512)values);
 }
-
 INLINE Floats lookup(Floats table, Ints index) {
   return (Floats)_mm512_maskz_permutexvar_ps(0xFFFF, (__m512i)index, (__m512)table);
 }
 
 #else
-
-INLINE Ints lanes_of(Mask mask) {
-  constexpr Ints bits = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
-  return (splat<Ints>(static_cast<std::int32_t>(mask)) & bits) != 0;
+// Without comparisons, which compilers do lane by lane in vectors wider than a register.
+INLINE Floats select(Mask mask, Floats yes, Floats no) {
+  constexpr Words top = {1u << 31, 1 << 30, 1 << 29, 1 << 28, 1 << 27, 1 << 26, 1 << 25, 1 << 24,
+                         1 << 23, 1 << 22, 1 << 21, 1 << 20, 1 << 19, 1 << 18, 1 << 17, 1 << 16};
+  const Ints lanes = (Ints)(splat<Words>(static_cast<std::uint32_t>(mask)) * top) >> 31;
+  return (Floats)((lanes & (Ints)yes) | (~lanes & (Ints)no));
 }
-
-INLINE Floats add_where(Floats total, Mask mask, Floats value) { return lanes_of(mask) ? total + value : total; }
-
-INLINE Floats select(Mask mask, Floats yes, Floats no) { return lanes_of(mask) ? yes : no; }
-
-INLINE Floats negate_where(Floats values, Mask mask) { return lanes_of(mask) ? 0.0f - values : values; }
+INLINE Floats add_where(Floats total, Mask mask, Floats value) { return select(mask, total + value, total); }
+INLINE Floats negate_where(Floats values, Mask mask) { return select(mask, 0.0f - values, values); }
 
 #if defined(__AVX2__)
-
 INLINE Mask below(Floats a, Floats b) {
-  __m256 halves[2];
-  const Ints truth = a < b;
-  std::memcpy(halves, &truth, sizeof halves);
-  return static_cast<Mask>(_mm256_movemask_ps(halves[0]) | _mm256_movemask_ps(halves[1]) << 8);
+  const auto left = load<Halves>(&a), right = load<Halves>(&b);
+  const int low = _mm256_movemask_ps(_mm256_cmp_ps(left.low, right.low, _CMP_LT_OQ));
+  return Mask(low | _mm256_movemask_ps(_mm256_cmp_ps(left.high, right.high, _CMP_LT_OQ)) << 8);
 }
-
+INLINE __m256 lookup(Halves table, __m256 index) {
+  const __m256i at = _mm256_castps_si256(index);
+  const __m256 low = _mm256_permutevar8x32_ps(table.low, at), high = _mm256_permutevar8x32_ps(table.high, at);
+  return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(at, 28)));  // permutes read 3 bits
+}
 INLINE Floats lookup(Floats table, Ints index) {
-  __m256 low_high[2], found[2];
-  __m256i halves[2];
-  std::memcpy(low_high, &table, sizeof table);
-  std::memcpy(halves, &index, sizeof index);
-  for (int half = 0; half < 2; ++half) {
-    __m256 low = _mm256_permutevar8x32_ps(low_high[0], halves[half]);  // its index has 3 bits
-    __m256 high = _mm256_permutevar8x32_ps(low_high[1], halves[half]);
-    found[half] = _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(halves[half], 28)));
-  }
-  return load(reinterpret_cast<const float*>(found));
+  const auto from = load<Halves>(&table), at = load<Halves>(&index);
+  const Halves found = {lookup(from, at.low), lookup(from, at.high)};
+  return load(&found);
 }
-
 #else
-
 INLINE Mask below(Floats a, Floats b) {
-  const Ints truth = a < b;
   unsigned mask = 0;
-  for (int lane = 0; lane < LANES; ++lane) mask |= (truth[lane] & 1u) << lane;
+  for (int lane = 0; lane < LANES; ++lane) mask |= unsigned(a[lane] < b[lane]) << lane;
   return static_cast<Mask>(mask);
 }
-
 INLINE Floats lookup(Floats table, Ints index) {
   Floats result;
   for (int lane = 0; lane < LANES; ++lane) result[lane] = table[index[lane] & (LANES - 1)];
   return result;
 }
-
 #endif
 #endif
 
@@ -159,7 +138,6 @@ class Scratch {
   static constexpr std::size_t VECTOR = 64;
   std::size_t size_;
   T* data_;
-
  public:
   explicit Scratch(std::size_t size) : size_(size) {
     if (size > std::numeric_limits<std::size_t>::max() / 4 / sizeof(T)) throw std::bad_alloc();
@@ -171,7 +149,6 @@ class Scratch {
   }
   Scratch(Scratch&& other) noexcept : size_(other.size_), data_(other.data_) { other.data_ = nullptr; }
   ~Scratch() { ::operator delete[](data_, std::align_val_t(VECTOR)); }
-
   T* data() { return data_; }
   const T* data() const { return data_; }
   T& operator[](std::size_t i) { return data_[i]; }

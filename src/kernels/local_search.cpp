@@ -1,4 +1,6 @@
 // The local search around reads, and exchanges of two and three bits.
+#include <bit>
+
 #include "local_search.hpp"
 
 namespace qubolearn::VARIANT {
@@ -7,7 +9,6 @@ namespace {
 // Reads that are improved if the best state was not the lowest of its exchanges, and those in a row that may be in vain.
 constexpr int STARTS = 64, PATIENCE = 6;
 
-// Costs of several moves at once.
 class Exchanges {
   const Model& A;     // with rows
   Scratch<double> S;  // [n + 1, n + 1]: zeros stand for the bit that a move lacks
@@ -15,7 +16,6 @@ class Exchanges {
   Scratch<Move> moves;
   Scratch<std::int32_t> units;  // of the moves
   Scratch<double> costs, after, least, turned;
-
  public:
   const double tolerance;
 
@@ -48,7 +48,6 @@ class Exchanges {
     }
     return lower;
   }
-
  private:
   double* row(int i) { return turned.data() + i * padded(A.n); }
   int place(int bit) const { return bit >= 0 ? bit : A.n; }
@@ -111,18 +110,16 @@ class Exchanges {
 
 // Make each move in turn and descend with its unit held; keep what is lower.
 void chain(const Model& A, State& state, State& room, double tolerance) {
-  for (int unit = 0; unit < A.units; ++unit) {
-    bool lower = true;
-    while (lower) {
-      lower = false;
-      A.for_moves(state, unit, [&](Move move) {
-        if (lower) return;  // the moves of the unit have changed
-        room.copy(state);
-        A.settle(room, move, unit);
-        lower = room.energy < state.energy - tolerance;
-      });
-      if (lower) state.copy(room);
-    }
+  for (int unit = 0; unit < A.units;) {
+    bool lower = false;
+    A.for_moves(state, unit, [&](Move move) {
+      if (lower) return;  // the moves of the unit have changed
+      room.copy(state);
+      A.settle(room, move, unit);
+      lower = room.energy < state.energy - tolerance;
+    });
+    if (lower) state.copy(room);
+    else ++unit;
   }
 }
 
@@ -139,17 +136,8 @@ void improve(const Model& A, Exchanges& exchanges, State& state, State& room, Co
 }
 
 // The keys of reads that were met.
-class Seen {
-  Scratch<std::uint64_t> slots;  // mixed, so 0 is a free one
-
-  static std::size_t size_for(std::int64_t reads) {
-    std::size_t size = 1;
-    while (size < 2 * static_cast<std::size_t>(reads)) size *= 2;
-    return size;
-  }
-
- public:
-  explicit Seen(std::int64_t reads) : slots(size_for(reads), 0) {}
+struct Seen {
+  Scratch<std::uint64_t> slots;  // a power of two; mixed, so 0 is a free one
 
   // Return true if the key is new.
   bool add(std::uint64_t key) {
@@ -162,51 +150,57 @@ class Seen {
   }
 };
 
-// Search in and around the reads of QUBO k.
-void refine(Model& A, const Refinement& how, std::int64_t k, Control& control) {
-  const std::int8_t* reads = how.read + k * how.reads * how.n;
-  Pool pool(static_cast<int>(how.count), A.n);
-  State state(A.n);
-  Seen seen(how.reads);
-  Scratch<double> energies(how.reads, INFINITE);
-  double lowest = INFINITE, low = 0;
-  for (std::int64_t read = 0; read < how.reads && !control.stopped(); ++read) {
-    A.load_bits(state, reads + read * how.n);
-    energies[read] = state.energy, lowest = minimum(lowest, state.energy);
-    if (!seen.add(state.key)) continue;
-    pool.offer(state);
-    A.descend(state);
-    pool.offer(state);
-  }
-  const double tie = lowest + 1e-12 * A.size();
-  for (double energy : energies) low += energy <= tie;
-  how.success[k] = low / static_cast<double>(how.reads);
-  offer_held_descents(A, state, pool, control);
-  offer_neighbors(A, state, pool, control);
-  if (how.exchanges) exchange(A, reads, how.reads, pool, control);
-  for (int rank = 0; rank < pool.count; ++rank)
-    A.write(pool.state(rank), how.states + (k * how.count + rank) * how.n);
+// Search in and around the reads of QUBOs, of which model(k) is one.
+template <class Make>
+void refine(Control& control, Make model, In<std::int8_t, 3> reads, Out<std::int8_t, 3> states, Out<double, 1> success,
+            bool exchanges) {
+  const Index count = reads.shape[1], n = reads.shape[2];
+  require(count >= 1 && states.shape[1] >= 1, "expected at least one read and one state");
+  require_bits(reads);
+  control.share_each(reads.shape[0], [&](Index k) {
+    Model A = model(k);
+    Pool pool(static_cast<int>(states.shape[1]), A.n);
+    State state(A.n);
+    Seen seen{Scratch<std::uint64_t>(std::bit_ceil(std::size_t(2 * count)), 0)};
+    Scratch<double> energies(count, INFINITE);
+    double lowest = INFINITE, low = 0;
+    for (Index read = 0; read < count && !control.stopped(); ++read) {
+      A.load_bits(state, reads.at(k) + read * n);
+      energies[read] = state.energy, lowest = minimum(lowest, state.energy);
+      if (!seen.add(state.key)) continue;
+      pool.offer(state);
+      A.descend(state);
+      pool.offer(state);
+    }
+    const double tie = lowest + 1e-12 * A.size();
+    for (double energy : energies) low += energy <= tie;
+    success.data[k] = low / static_cast<double>(count);
+    offer_held_descents(A, state, pool, control);
+    offer_neighbors(A, state, pool, control);
+    if (exchanges) exchange(A, reads.at(k), count, pool, control);
+    for (int rank = 0; rank < pool.count; ++rank) A.write(pool.state(rank), states.at(k) + rank * n);
+  });
 }
 
 }  // namespace
 
-void exchange(Model& A, const std::int8_t* reads, std::int64_t count, Pool& pool, Control& control) {
+void exchange(Model& A, const std::int8_t* reads, Index count, Pool& pool, Control& control) {
   if (A.n > MAX_EXCHANGE_BITS) return;
   const bool lists = !A.rows;
-  const Scratch<double> S = lists ? A.matrix() : Scratch<double>(0);
+  Scratch<double> S(lists ? std::size_t(A.n) * A.n : 0, 0.0);
+  for (int b = 0; b < A.n && lists; ++b)
+    for (auto slot = A.starts[b]; slot < A.starts[b + 1]; ++slot) S[std::size_t(b) * A.n + A.to[slot]] = A.value[slot];
   if (lists) A.rows = S.data();  // for as long as this takes
   Exchanges exchanges(A);
   State state(A.n), room(A.n);
   A.load(state, pool.state(0));
   bool lower = exchanges.pass(state, control);
   int vain = 0;
-  for (std::int64_t start = 0; lower && start <= (count < STARTS ? count : STARTS) && vain < PATIENCE; ++start) {
+  for (Index start = 0; lower && start <= (count < STARTS ? count : STARTS) && vain < PATIENCE; ++start) {
     if (control.stopped()) break;
     const double best = pool.energy(0);
-    if (start == 0)
-      A.load(state, pool.state(0));
-    else
-      A.load_bits(state, reads + (start - 1) * A.all);
+    if (start == 0) A.load(state, pool.state(0));
+    else A.load_bits(state, reads + (start - 1) * A.all);
     A.descend(state);
     improve(A, exchanges, state, room, control);
     pool.offer(state);
@@ -216,19 +210,16 @@ void exchange(Model& A, const std::int8_t* reads, std::int64_t count, Pool& pool
   if (lists) A.rows = nullptr;
 }
 
-void refine_dense(const DenseQubos& all, const Refinement& how, Control& control) {
-  control.share_each(how.batch, [&](std::int64_t k) {
-    Model A(all.S + k * how.n * how.n, static_cast<int>(how.n));
-    refine(A, how, k, control);
-  });
+void refine_dense(Control& control, In<double, 3> S, In<std::int8_t, 3> reads, Out<std::int8_t, 3> states,
+                  Out<double, 1> success, bool exchanges) {
+  const auto model = [&](Index k) { return Model(S.at(k), static_cast<int>(S.shape[1])); };
+  refine(control, model, reads, states, success, exchanges);
 }
 
-void refine_sparse(const SparseQubos& all, const Units& units, const std::int8_t* clamps, const Refinement& how,
-                   Control& control) {
-  control.share_each(how.batch, [&](std::int64_t k) {
-    Model A(all, k, units, clamps + k * how.n);
-    refine(A, how, k, control);
-  });
+void refine_sparse(Control& control, SparseQubos A, Units units, In<std::int8_t, 2> clamps, In<std::int8_t, 3> reads,
+                   Out<std::int8_t, 3> states, Out<double, 1> success, bool exchanges) {
+  const auto model = [&](Index k) { return Model(A, k, units, clamps.at(k)); };
+  refine(control, model, reads, states, success, exchanges);
 }
 
 }  // namespace qubolearn::VARIANT

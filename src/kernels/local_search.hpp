@@ -1,31 +1,23 @@
-// From the states of an annealer to the lowest distinct ones around them: one local search for dense QUBOs, sparse QUBOs,
-// and QUBOs with one-hot groups.
-//
-// Without ties the k-th lowest state is a local minimum or a neighbor of one of the k - 1 lower ones. So the search
-// offers the local minima that it meets to a pool, and then the neighbors of the lowest states in the pool. Local minima
-// that no read met are sought by changing each bit of the best state and descending with that bit held: the second-best
-// state differs from the best in some bit.
-//
-// Energies are added up, and ties differ by roundings. So no loop may depend on energies alone: each has a bound.
+// From the states of an annealer to the lowest distinct ones around them, for dense, sparse and one-hot grouped QUBOs.
+// Without ties the k-th lowest state is a local minimum or a neighbor of a lower one, so a pool is offered the local minima
+// that are met and the neighbors of its lowest states. Other minima are sought by changing each bit of the best state and
+// descending with that bit held. Ties differ by roundings, so no loop may depend on energies alone: each has a bound.
 #pragma once
 #include "kernels.hpp"
 #include "random.hpp"
 
 namespace qubolearn::VARIANT {
 
-constexpr double INFINITE = __builtin_inf();
 constexpr int ROUNDS = 64;
 constexpr int DESCENT = 8;      // flips of a descent, as a multiple of n; most take a small share of n
-
-inline double absolute(double x) { return x < 0 ? -x : x; }
-
 constexpr int WIDE = 8;
 using Doubles = Vector<double, WIDE>;
 using Longs = Vector<std::int64_t, WIDE>;
 inline std::size_t padded(std::size_t n) { return (n + WIDE - 1) / WIDE * WIDE; }
+inline double absolute(double x) { return x < 0 ? -x : x; }
 
 // Return the first k from `start` to `end` with the lowest change, and set `lowest` to it; -1 if all are at least that.
-// changes(k, index) returns those of k ... k + 7, which are in the lanes of index.
+// changes(k, index) returns those of the lanes of index, k ... k + 7.
 template <class Changes>
 INLINE int find_lowest(int start, int end, double& lowest, Changes changes) {
   Doubles low = splat<Doubles>(lowest);
@@ -60,7 +52,6 @@ struct State {
   std::uint64_t key = 0;
 
   explicit State(int n) : n(n), x(padded(n), 0), fields(padded(n), INFINITE) {}
-
   void copy(const State& other) {
     std::memcpy(x.data(), other.x.data(), x.size());
     std::memcpy(fields.data(), other.fields.data(), fields.size() * sizeof(double));
@@ -81,14 +72,12 @@ class Pool {
   Scratch<double> energies_;  // infinite if nothing is stored yet
   Scratch<std::uint64_t> keys_;
   Scratch<std::uint8_t> expanded_;  // whether the neighbors of a state were offered
-
  public:
   const int count, n;
 
   Pool(int count, int n)
       : states_(std::size_t(count) * n, 0), energies_(count, INFINITE), keys_(count, 0), expanded_(count, 0), count(count),
         n(n) {}
-
   double energy(int rank) const { return energies_[rank]; }
   double highest() const { return energies_[count - 1]; }
   const std::int8_t* state(int rank) const { return states_.data() + std::size_t(rank) * n; }
@@ -114,8 +103,7 @@ class Pool {
   }
   void offer(const State& state) { offer(state.x.data(), state.energy, state.key); }
 
-  // Return the rank of the lowest state whose neighbors were not offered, or -1. The last of several states need not be
-  // expanded: a lower one is a local minimum or next to a lower state.
+  // Return the rank of the lowest state whose neighbors were not offered, or -1. The last of several need not be expanded.
   int next_to_expand() {
     for (int rank = 0; rank < (count > 1 ? count - 1 : 1) && energies_[rank] < INFINITE; ++rank)
       if (!expanded_[rank]) {
@@ -124,13 +112,11 @@ class Pool {
       }
     return -1;
   }
-
  private:
   std::int8_t* at(int rank) { return states_.data() + std::size_t(rank) * n; }
 };
 
-// A QUBO without its clamped bits, whose bits are in units: one-hot groups, of which one bit is always 1, and single
-// bits. Couplings within a group are never felt and are left out. Couplings are in lists, in rows of a matrix, or in both.
+// A QUBO without its clamped bits, in units: one-hot groups, whose inner couplings are left out, and single bits.
 class Model {
   const std::int8_t* const clamp;
   Scratch<std::int32_t> unit_of_;
@@ -139,7 +125,6 @@ class Model {
   mutable Scratch<std::uint8_t> queued;
   mutable Scratch<Move> moves;
   mutable int queue_size = 0;
-
  public:
   const int all;                 // bits of the QUBO, the clamped ones included
   bool grouped = false;          // whether there are groups
@@ -148,7 +133,7 @@ class Model {
   Scratch<std::int32_t> first;   // [units + 1]: the bits of unit u are first[u] ... first[u + 1] - 1
   Scratch<std::uint8_t> group;   // [units]
   Scratch<double> h;             // [n]: what a bit adds to the energy, couplings with clamped bits included
-  Scratch<std::int64_t> starts;  // [n + 1]: of the couplings of each bit
+  Scratch<Index> starts;  // [n + 1]: of the couplings of each bit
   Scratch<std::int32_t> to;
   Scratch<double> value;
   const double* rows = nullptr;  // [n, n]: the couplings again, symmetric; the diagonal is ignored
@@ -164,10 +149,10 @@ class Model {
   }
 
   // A sparse QUBO; clamp [n] holds 0, 1, and -1 for free bits.
-  Model(const SparseQubos& A, std::int64_t k, const Units& members, const std::int8_t* clamp)
+  Model(const SparseQubos& A, Index k, const Units& members, const std::int8_t* clamp)
       : Model(A.n, members.count, A.starts[A.n], clamp) {
     Scratch<std::int32_t> place(A.n, -1);
-    for (std::int64_t member = 0; member < members.count; ++member) {
+    for (Index member = 0; member < members.count; ++member) {
       for (auto slot = members.first[member]; slot < members.first[member + 1]; ++slot) {
         const auto i = members.bits[slot];
         if (clamp[i] < 0) place[i] = n, add_bit(static_cast<int>(i));
@@ -175,7 +160,7 @@ class Model {
       if (n > first[units]) close_unit(members.group[member]);
     }
     const double *linear = A.linear + k * A.n, *quadratic = A.quadratic + k * A.edges;
-    std::int64_t edges = 0;
+    Index edges = 0;
     starts[0] = 0;
     for (int b = 0; b < n; ++b) {
       const int i = bit[b];
@@ -189,7 +174,7 @@ class Model {
       }
       starts[b + 1] = edges;
     }
-    for (std::int64_t i = 0; i < A.n; ++i) {
+    for (Index i = 0; i < A.n; ++i) {
       if (clamp[i] != 1) continue;
       constant += linear[i];
       for (auto slot = A.starts[i]; slot < A.starts[i + 1]; ++slot)
@@ -197,8 +182,6 @@ class Model {
     }
   }
 
-  // Up to here held descents begin again as long as they improve the best state.
-  int few_bits() const { return grouped ? 512 : 128; }
   const double* row(int b) const { return rows + std::size_t(b) * n; }
 
   // Return the sum of all coefficients' sizes.
@@ -211,14 +194,6 @@ class Model {
     else
       for (auto slot = starts[0]; slot < starts[n]; ++slot) total += absolute(value[slot]);
     return total;
-  }
-
-  // Return the couplings of the lists as a matrix.
-  Scratch<double> matrix() const {
-    Scratch<double> S(std::size_t(n) * n, 0.0);
-    for (int b = 0; b < n; ++b)
-      for (auto slot = starts[b]; slot < starts[b + 1]; ++slot) S[std::size_t(b) * n + to[slot]] = value[slot];
-    return S;
   }
 
   template <class Visit>
@@ -238,13 +213,11 @@ class Model {
         state.x[first[unit]] = bits[bit[first[unit]]];
         continue;
       }
-      int best = -1;
-      bool any = false;  // whether a bit of the group is 1
-      for (int b = first[unit]; b < first[unit + 1]; ++b) {
+      int best = first[unit];
+      for (int b = best; b < first[unit + 1]; ++b) {
         state.x[b] = 0;
-        const bool one = bits[bit[b]] == 1;
-        if (one > any || (one == any && (best < 0 || h[b] < h[best]))) best = b;
-        any = any || one;
+        const int more = (bits[bit[b]] == 1) - (bits[bit[best]] == 1);
+        if (more > 0 || (more == 0 && h[b] < h[best])) best = b;
       }
       state.x[best] = 1;
     }
@@ -314,9 +287,8 @@ class Model {
     for (int b = 0; b < n; ++b)
       if (x[b]) bits[bit[b]] = 1;
   }
-
  private:
-  Model(std::int64_t bits, std::int64_t units, std::int64_t slots, const std::int8_t* clamp)
+  Model(Index bits, Index units, Index slots, const std::int8_t* clamp)
       : clamp(clamp), unit_of_(bits), waiting(units), queued(units, 0), moves(DESCENT * bits + ROUNDS),
         all(static_cast<int>(bits)), bit(bits), first(units + 1), group(units), h(bits), starts(bits + 1), to(slots),
         value(slots) {
@@ -353,7 +325,7 @@ class Model {
     for (int round = 0; round < DESCENT * n + ROUNDS; ++round) {
       double lowest = -1e-13 * absolute(state.energy);
       const int best = find_lowest(0, n, lowest, [&](int i, Longs index) {
-        std::int64_t bits;  // one in each byte, which shifts bring to the places of signs
+        Index bits;  // one in each byte, which shifts bring to the places of signs
         std::memcpy(&bits, state.x.data() + i, WIDE);
         const Longs signs = splat<Longs>(bits) << Longs{63, 55, 47, 39, 31, 23, 15, 7} & INT64_MIN;
         const auto fields = VARIANT::load<Longs>(state.fields.data() + i);
@@ -367,7 +339,6 @@ class Model {
   void push(int unit) const {
     if (!queued[unit]) queued[unit] = 1, waiting[queue_size++] = unit;
   }
-
   void push_around(Move move) const {
     for (int b : {move.off, move.on})
       if (b >= 0)
@@ -414,7 +385,7 @@ inline void offer_neighbors(const Model& A, State& state, Pool& pool, Control& c
 inline void offer_held_descents(const Model& A, State& state, Pool& pool, Control& control) {
   State room(A.n);
   double best = INFINITE;
-  for (int round = 0; round < (A.n <= A.few_bits() ? ROUNDS : 2); ++round) {
+  for (int round = 0; round < (A.n <= (A.grouped ? 512 : 128) ? ROUNDS : 2); ++round) {
     if (best < INFINITE && !(pool.energy(0) < best - 1e-13 * absolute(best))) return;
     best = pool.energy(0);
     A.load(state, pool.state(0));
@@ -426,8 +397,7 @@ inline void offer_held_descents(const Model& A, State& state, Pool& pool, Contro
 
 constexpr int MAX_EXCHANGE_BITS = 512;  // above, exchanges take longer than the annealing itself
 
-// Lower the best state of a pool, and if that succeeds some reads [count, all bits], by two and three moves at once: if a
-// penalty dwarfs the rest of a QUBO, no single move leads from one good state to another.
-void exchange(Model& A, const std::int8_t* reads, std::int64_t count, Pool& pool, Control& control);
+// Lower the best state, and then some reads [count, all bits], by two and three moves at once, as penalties may require.
+void exchange(Model& A, const std::int8_t* reads, Index count, Pool& pool, Control& control);
 
 }  // namespace qubolearn::VARIANT

@@ -1,16 +1,8 @@
 // The partition function of QUBOs with all pair moments, in one pass over all states, in double precision.
-//
-// Weights are powers of two, 2^t with t = -β E / ln 2. If all their products are in the range of double, the couplings
-// are raised to powers first and weights are products along the walk; else energies are sums along the walk, and one
-// polynomial gives the weight of a lane with its inner bits 0. Products give the weights of its 8 inner states.
-//
-// Vectors have 8 lanes in every variant, because each lane is a separate sum: the order of summation, and with it
-// the result, is the same on every processor.
+// Weights are powers of two, 2^t with t = -β E / ln 2: products along the walk if all are in the range of double, else
+// a polynomial of sums along it for inner bits 0, and products for inner states. All variants sum in 8 lanes, in one order.
 #include <cmath>
-#include <limits>
 
-#include "kernels.hpp"
-#include "portable.hpp"
 #include "states.hpp"
 
 namespace qubolearn::VARIANT {
@@ -20,7 +12,6 @@ constexpr int W = 8, INSIDE = 3;  // lanes of a vector, and how many bits number
 constexpr int VECTORS = ROW / W;
 using V = Vector<double, W>;
 using Bits = Vector<std::int64_t, W>;
-
 constexpr double LN2 = 0.6931471805599453;
 constexpr double NONE = std::numeric_limits<double>::quiet_NaN();
 constexpr double LEAST = -1022, TOP = 1023;  // exponents of normal numbers
@@ -29,8 +20,7 @@ constexpr double SUM_BITS = 20;              // a sum over a part needs this man
 constexpr double REACH = 960;                // the inner bits may raise a weight by 2^REACH, else weights leave the range
 constexpr double NEGLIGIBLE = 71;            // even 2^18 weights that many bits below the largest do not matter
 
-// 2^t for t inside the range of normal numbers; 0 if t <= floor. The polynomial interpolates 2^r on [-1/2, 1/2] at
-// Chebyshev's nodes, with a relative error of 2e-15.
+// 2^t for t inside the range of normal numbers; 0 if t <= floor. The polynomial has a relative error of 2e-15.
 inline V power(V t, double floor = LEAST) {
   constexpr double POWER[] = {1.0000000000000007, 0.69314718055994828, 0.24022650695901254, 0.055504108664544756,
                             0.0096181291105365708, 0.0013333558214738293, 0.00015403526882354606, 1.5252666220145649e-05,
@@ -45,8 +35,8 @@ inline V power(V t, double floor = LEAST) {
 }
 
 // x[k] = 2^(scale x[k]) for an array with room for whole vectors.
-inline void raise(double* x, std::int64_t count, double scale = 1) {
-  for (std::int64_t k = 0; k < count; k += W) store(x + k, power(load<V>(x + k) * scale));
+inline void raise(double* x, Index count, double scale = 1) {
+  for (Index k = 0; k < count; k += W) store(x + k, power(load<V>(x + k) * scale));
 }
 
 template <int N = W>
@@ -58,13 +48,6 @@ inline double sum(Vector<double, N> v) {
     std::memcpy(halves, &v, sizeof v);
     return sum<N / 2>(halves[0] + halves[1]);
   }
-}
-
-// The vector without the lanes in whose number bit i is 0.
-inline V lanes_with(int i, V v) {
-  V chosen;
-  for (int l = 0; l < W; ++l) chosen[l] = l >> i & 1 ? v[l] : 0.0;
-  return chosen;
 }
 
 // out[i] = Σ of v[stride g] over the g < 2^bits with bit i set. v is overwritten; v[0] becomes the sum of all.
@@ -103,52 +86,52 @@ struct Range {
 struct Sums {
   double peak, total, *moments;  // [n, n], of x xᵀ
 
-  void add(const Sums& other, std::int64_t square) {
+  void add(const Sums& other, Index square) {
     const double top = maximum(peak, other.peak);
     const double mine = power(splat<V>(peak - top))[0], theirs = power(splat<V>(other.peak - top))[0];
     peak = top;
     total = mine * total + theirs * other.total;
-    for (std::int64_t i = 0; i < square; ++i) moments[i] = mine * moments[i] + theirs * other.moments[i];
+    for (Index i = 0; i < square; ++i) moments[i] = mine * moments[i] + theirs * other.moments[i];
   }
 };
 
-// The partition sums of the parts of one QUBO after the other.
 template <class Ops>
-class Summer {
- public:
+struct Summer {
+  enum { ANY, WITH_A, WITH_B, WITH_C };
   static constexpr bool MULTIPLY = Ops::NOTHING == 1;
   Walk<double, Ops> walk;
+  double head = 0, floor = 0;
+  Scratch<double> factors{INNER * ROW}, leaves{std::size_t(walk.nodes) * 8};
+  Scratch<V> all{VECTORS}, by_inner{INNER * VECTORS}, by_outer{std::size_t(walk.outer) * VECTORS};
+  Scratch<V> by_node{std::size_t(walk.nodes) * 4};  // sums over lanes: of all weights, with a, with b, with c
+  Scratch<V> work{1 << OUTER};
+  Scratch<double> M_{std::size_t(walk.size) * walk.size};
+  V pairs[INNER] = {};
 
-  explicit Summer(int n) : walk(n) {}
-
-  // Take over the exponents of all couplings.
   void load_exponents(Walk<double>& exponents, const Range& range) {
     std::memcpy(walk.C.data(), exponents.C.data(), walk.C.size() * sizeof(double));
     if (MULTIPLY) raise(walk.C.data(), walk.C.size());
     walk.load_lanes();
-    head_ = TOP - SUM_BITS - range.inner;
-    floor_ = head_ - range.inner - NEGLIGIBLE;
+    head = TOP - SUM_BITS - range.inner;
+    floor = head - range.inner - NEGLIGIBLE;
     for (int k = 0; k < INNER; ++k) {
-      std::memcpy(&factors_[k * ROW], walk.row(LOW + k), walk.lanes * sizeof(double));
-      if (!MULTIPLY) raise(&factors_[k * ROW], walk.lanes);
+      std::memcpy(&factors[k * ROW], walk.row(LOW + k), walk.lanes * sizeof(double));
+      if (!MULTIPLY) raise(&factors[k * ROW], walk.lanes);
     }
   }
 
   // Sum 2^t over the states of a part.
-  void sum_part(std::int64_t part, Sums& sums) {
+  void sum_part(Index part, Sums& sums) {
     walk.enter(part);
-    sums.peak = MULTIPLY ? 0 : highest() - head_;
+    sums.peak = MULTIPLY ? 0 : highest() - head;
     prepare_leaves(sums.peak);
-    for (V& each : by_node_) each = V{};
-    for (V& each : pairs_) each = V{};
+    for (V& each : by_node) each = V{};
+    for (V& each : pairs) each = V{};
     for (int first = 0; first < walk.lanes; first += W) sum_lanes(first);
     // of 9 bits 6 number lanes, of 10 bits 7; known loops are faster
     sums.total = walk.used == LOW ? collect<LOW>() : walk.used == 7 ? collect<7>() : collect<6>();
     store_moments(part, sums.total, sums.moments);
   }
-
- private:
-  enum { ANY, WITH_A, WITH_B, WITH_C };
 
   // Exponents or weights of W lanes at node g, whose parent is on the stack `levels`.
   V enter_node(V (&levels)[OUTER + 1], int g, int first) {
@@ -180,21 +163,20 @@ class Summer {
       const double a = walk.fields_a[g], b = walk.fields_b[g], c = walk.fields_c[g];
       const double own = MULTIPLY ? walk.energies[g] : walk.energies[g] - peak;
       const double leaf[8] = {own, a, b, b * ab, c, c * ac, c * bc, (c * ac) * bc};
-      std::memcpy(&leaves_[8 * g], leaf, sizeof leaf);
+      std::memcpy(&leaves[8 * g], leaf, sizeof leaf);
     }
   }
 
-  // Sum the weights of W lanes over all nodes and inner states.
   void sum_lanes(int first) {
-    const V factor_a = load<V>(&factors_[first]), factor_b = load<V>(&factors_[ROW + first]),
-            factor_c = load<V>(&factors_[2 * ROW + first]);
+    const V factor_a = load<V>(&factors[first]), factor_b = load<V>(&factors[ROW + first]),
+            factor_c = load<V>(&factors[2 * ROW + first]);
     V levels[OUTER + 1], halves[OUTER + 1], upper[OUTER + 1];  // `upper`: sums of nodes with an outer bit set
     for (int i = 0; i < walk.outer; ++i) upper[i] = V{};
     V sum_a = {}, sum_b = {}, sum_c = {}, sum_ab = {}, sum_ac = {}, sum_bc = {}, any = {};
     for (int g = 0; g < walk.nodes; ++g) {
-      const double* leaf = &leaves_[8 * g];
+      const double* leaf = &leaves[8 * g];
       const V row = enter_node(levels, g, first);
-      const V w = MULTIPLY ? row * leaf[0] : power(row + leaf[0], floor_);
+      const V w = MULTIPLY ? row * leaf[0] : power(row + leaf[0], floor);
       const V wa = w * (factor_a * leaf[1]), wb = w * (factor_b * leaf[2]), wab = wa * (factor_b * leaf[3]);
       const V wc = w * (factor_c * leaf[4]), wac = wa * (factor_c * leaf[5]), wbc = wb * (factor_c * leaf[6]),
               wabc = wab * (factor_c * leaf[7]);
@@ -203,7 +185,7 @@ class Summer {
       any = (a_alone + (w + wb)) + with_c;
       sum_a += with_a, sum_b += with_b, sum_c += with_c;
       sum_ab += wab + wabc, sum_ac += ac, sum_bc += bc;
-      V* node = &by_node_[4 * g];
+      V* node = &by_node[4 * g];
       node[ANY] += any, node[WITH_A] += with_a, node[WITH_B] += with_b, node[WITH_C] += with_c;
       int k = 0;
       for (; g >> k & 1; ++k) {  // a subtree is complete: `any` is its upper half
@@ -213,10 +195,10 @@ class Summer {
       halves[k] = any;
     }
     const int place = first / W;
-    all_[place] = any;
-    for (int i = 0; i < walk.outer; ++i) by_outer_[i * VECTORS + place] = upper[i];
-    by_inner_[place] = sum_a, by_inner_[VECTORS + place] = sum_b, by_inner_[2 * VECTORS + place] = sum_c;
-    pairs_[0] += sum_ab, pairs_[1] += sum_ac, pairs_[2] += sum_bc;
+    all[place] = any;
+    for (int i = 0; i < walk.outer; ++i) by_outer[i * VECTORS + place] = upper[i];
+    by_inner[place] = sum_a, by_inner[VECTORS + place] = sum_b, by_inner[2 * VECTORS + place] = sum_c;
+    pairs[0] += sum_ab, pairs[1] += sum_ac, pairs[2] += sum_bc;
   }
 
   double* M(int i) { return M_.data() + i * walk.size; }
@@ -225,46 +207,46 @@ class Summer {
   template <int USED>
   double collect() {
     constexpr int above = USED - INSIDE;  // bits that number the vectors of lanes
-    for (int k = 0; k < INNER; ++k) fold_lanes(&by_inner_[k * VECTORS], above, M(LOW + k));
-    for (int i = 0; i < walk.outer; ++i) fold_lanes(&by_outer_[i * VECTORS], above, M(CLOSED + i));
+    for (int k = 0; k < INNER; ++k) fold_lanes(&by_inner[k * VECTORS], above, M(LOW + k));
+    for (int i = 0; i < walk.outer; ++i) fold_lanes(&by_outer[i * VECTORS], above, M(CLOSED + i));
     for (int i = above; i-- > 0;) {
-      take_upper(all_.data(), 1, i);
-      fold_lanes(work_.data(), i, M(INSIDE + i));
-      M(INSIDE + i)[INSIDE + i] = sum(work_[0]);
+      take_upper(all.data(), 1, i);
+      fold_lanes(work.data(), i, M(INSIDE + i));
+      M(INSIDE + i)[INSIDE + i] = sum(work[0]);
     }
     for (int i = 0; i < INSIDE; ++i)
-      for (int j = 0; j <= i; ++j) M(i)[j] = sum(lanes_with(i, lanes_with(j, all_[0])));
+      for (int j = 0; j <= i; ++j) M(i)[j] = sum(where_set<Adding, double>(i, 0, where_set<Adding, double>(j, 0, all[0])));
     double folded[OUTER];
     for (int k = 0; k < INNER; ++k) {
-      fold(&by_node_[WITH_A + k], 4, walk.outer, folded);
-      M(LOW + k)[LOW + k] = sum(by_node_[WITH_A + k]);
+      fold(&by_node[WITH_A + k], 4, walk.outer, folded);
+      M(LOW + k)[LOW + k] = sum(by_node[WITH_A + k]);
       for (int i = 0; i < walk.outer; ++i) M(CLOSED + i)[LOW + k] = folded[i];
     }
-    M(LOW + 1)[LOW] = sum(pairs_[0]), M(LOW + 2)[LOW] = sum(pairs_[1]), M(LOW + 2)[LOW + 1] = sum(pairs_[2]);
+    M(LOW + 1)[LOW] = sum(pairs[0]), M(LOW + 2)[LOW] = sum(pairs[1]), M(LOW + 2)[LOW + 1] = sum(pairs[2]);
     for (int i = walk.outer; i-- > 0;) {
-      take_upper(&by_node_[ANY], 4, i);
-      fold(work_.data(), 1, i, M(CLOSED + i) + CLOSED);
-      M(CLOSED + i)[CLOSED + i] = sum(work_[0]);
+      take_upper(&by_node[ANY], 4, i);
+      fold(work.data(), 1, i, M(CLOSED + i) + CLOSED);
+      M(CLOSED + i)[CLOSED + i] = sum(work[0]);
     }
-    return sum(by_node_[ANY]);
+    return sum(by_node[ANY]);
   }
 
-  // Copy what has the last bit i set to `work_`, and add it to the rest: its moments are those of pairs with bit i.
+  // Copy what has the last bit i set to `work`, and add it to the rest: its moments are those of pairs with bit i.
   INLINE void take_upper(V* v, int stride, int i) {
     for (int g = 0; g < 1 << i; ++g) {
-      work_[g] = v[stride * ((1 << i) + g)];
-      v[stride * g] += work_[g];
+      work[g] = v[stride * ((1 << i) + g)];
+      v[stride * g] += work[g];
     }
   }
 
   // out[i] = Σ_s s_i v[s] over the lanes of 2^bits vectors, which are overwritten.
   INLINE static void fold_lanes(V* v, int bits, double* out) {
     fold(v, 1, bits, out + INSIDE);
-    for (int i = 0; i < INSIDE; ++i) out[i] = sum(lanes_with(i, v[0]));
+    for (int i = 0; i < INSIDE; ++i) out[i] = sum(where_set<Adding, double>(i, 0, v[0]));
   }
 
   // M without unused low bits and with the part's bits, symmetric.
-  void store_moments(std::int64_t part, double total, double* moments) {
+  void store_moments(Index part, double total, double* moments) {
     const int n = walk.n, inside = walk.used + INNER + walk.outer;
     for (int i = 0; i < n; ++i)
       for (int j = 0; j <= i; ++j) {
@@ -276,17 +258,8 @@ class Summer {
         moments[i * n + j] = moments[j * n + i] = value;
       }
   }
-
-  double head_ = 0, floor_ = 0;
-  Scratch<double> factors_{INNER * ROW}, leaves_{std::size_t(walk.nodes) * 8};
-  Scratch<V> all_{VECTORS}, by_inner_{INNER * VECTORS}, by_outer_{std::size_t(walk.outer) * VECTORS};
-  Scratch<V> by_node_{std::size_t(walk.nodes) * 4};  // sums over lanes: of all weights, with a, with b, with c
-  Scratch<V> work_{1 << OUTER};
-  Scratch<double> M_{std::size_t(walk.size) * walk.size};
-  V pairs_[INNER];
 };
 
-// Sum over all states of few bits by a table of their energies.
 void few(const double* A, int n, double beta, double& value, double* marginals) {
   const int states = 1 << n, room = states < 16 ? 16 : states;
   double E[1 << FEW];
@@ -297,8 +270,7 @@ void few(const double* A, int n, double beta, double& value, double* marginals) 
   double best = lowest[0];
   for (int k = 1; k < W; ++k) best = minimum(best, double(lowest[k]));
   best *= sign;  // the energy of the heaviest state
-  for (int s = 0; s < room; s += W)
-    store(E + s, power((load<V>(E + s) - best) * (-beta / LN2)));
+  for (int s = 0; s < room; s += W) store(E + s, power((load<V>(E + s) - best) * (-beta / LN2)));
   for (int half = 1; half < states; half *= 2)  // from weights of states to sums over all that have these bits and others
     for (int block = 0; block < states; block += 2 * half)
       for (int s = block; s < block + half; ++s) E[s] += E[s + half];
@@ -307,32 +279,32 @@ void few(const double* A, int n, double beta, double& value, double* marginals) 
     for (int j = 0; j < n; ++j) marginals[i * n + j] = E[1 << i | 1 << j] / E[0];
 }
 
-void sum_many(const Partition& sums, Control& control) {
-  const int n = sums.n;
-  const Tasks tasks(n);
-  const std::int64_t square = std::int64_t(n) * n, held = sums.held / (tasks.count * square * 8);
-  const std::int64_t group = sums.batch < held ? sums.batch : held < 1 ? 1 : held;
+void sum_many(Control& control, In<double, 3> A, double beta, double* values, double* marginals, Index held) {
+  const Index batch = A.shape[0], square = A.shape[1] * A.shape[1];
+  const int n = static_cast<int>(A.shape[1]);
+  const Tasks tasks{n};
+  held /= tasks.count * square * 8;
+  const Index group = batch < held ? batch : held < 1 ? 1 : held;
   Scratch<Sums> results(group * tasks.count);
   Scratch<double> moments(group * tasks.count * square);
-  for (std::int64_t start = 0; start < sums.batch && !control.stopped(); start += group) {
-    const std::int64_t here = sums.batch - start < group ? sums.batch - start : group;
-    const std::int64_t all = here * tasks.count;
-    control.share(all, control.piece(all), [&](std::int64_t first, std::int64_t last) {
+  for (Index start = 0; start < batch && !control.stopped(); start += group) {
+    const Index here = minimum(batch - start, group), all = here * tasks.count;
+    control.share(all, control.piece(all), [&](Index first, Index last) {
       Scratch<double> more(square);
       Walk<double> exponents(n);
-      Summer<Multiplying> multiplying(n);
-      Summer<Adding> adding(n);
+      Summer<Multiplying> multiplying{Walk<double, Multiplying>(n)};
+      Summer<Adding> adding{Walk<double>(n)};
       Range range;
-      for (std::int64_t task = first; task < last && !control.stopped(); ++task) {
-        const std::int64_t number = task & (tasks.count - 1);
+      for (Index task = first; task < last && !control.stopped(); ++task) {
+        const Index number = task & (tasks.count - 1);
         if (task == first || number == 0) {
-          exponents.load(sums.A + (start + (task >> tasks.bits)) * square, -sums.beta / LN2);
+          exponents.load(A.at(start + (task >> tasks.bits)), -beta / LN2);
           range = Range(exponents);
           if (range.multiplied()) multiplying.load_exponents(exponents, range);
           else if (!range.steep()) adding.load_exponents(exponents, range);
         }
         results[task] = {0, NONE, &moments[task * square]};
-        for (std::int64_t p = 0; p < tasks.parts && !range.steep() && !control.stopped(); ++p) {
+        for (Index p = 0; p < tasks.parts && !range.steep() && !control.stopped(); ++p) {
           Sums sum{0, 0, p ? more.data() : results[task].moments};
           if (range.multiplied()) multiplying.sum_part(number * tasks.parts + p, sum);
           else adding.sum_part(number * tasks.parts + p, sum);
@@ -341,24 +313,25 @@ void sum_many(const Partition& sums, Control& control) {
         }
       }
     });
-    for (std::int64_t k = 0; k < here && !control.stopped(); ++k) {
+    for (Index k = 0; k < here && !control.stopped(); ++k) {
       Sums sum = results[k * tasks.count];
-      for (std::int64_t task = 1; task < tasks.count; ++task) sum.add(results[k * tasks.count + task], square);
-      sums.values[start + k] = std::isnan(sum.total) ? NONE : portable_log(sum.total) + sum.peak * LN2;
-      double* marginals = sums.marginals + (start + k) * square;
-      for (std::int64_t i = 0; i < square; ++i) marginals[i] = sum.moments[i] / sum.total;
+      for (Index task = 1; task < tasks.count; ++task) sum.add(results[k * tasks.count + task], square);
+      values[start + k] = std::isnan(sum.total) ? NONE : portable_log(sum.total) + sum.peak * LN2;
+      for (Index i = 0; i < square; ++i) marginals[(start + k) * square + i] = sum.moments[i] / sum.total;
     }
   }
 }
 
 }  // namespace
 
-void partition(const Partition& sums, Control& control) {
-  if (sums.n > FEW) return sum_many(sums, control);
-  const std::int64_t square = std::int64_t(sums.n) * sums.n;
-  control.share(sums.batch, control.piece(sums.batch), [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t b = first; b < last && !control.stopped(); ++b)
-      few(sums.A + b * square, sums.n, sums.beta, sums.values[b], sums.marginals + b * square);
+void partition(Control& control, In<double, 3> A, double beta, Out<double, 1> values, Out<double, 3> marginals,
+               Index held) {
+  const Index batch = A.shape[0], n = A.shape[1];
+  require(1 <= n && n <= MAX_BITS, "expected 1 to 50 bits");
+  if (n > FEW) return sum_many(control, A, beta, values.data, marginals.data, held);
+  control.share(batch, control.piece(batch), [&](Index first, Index last) {
+    for (Index b = first; b < last && !control.stopped(); ++b)
+      few(A.at(b), static_cast<int>(n), beta, values.data[b], marginals.at(b));
   });
 }
 

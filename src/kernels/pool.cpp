@@ -7,46 +7,40 @@
 #include <vector>
 
 namespace qubolearn {
-namespace {
 
 constexpr auto POLL = std::chrono::milliseconds(50);
 constexpr int MAX_THREADS = 1024;
 constexpr unsigned CALLS_PER_CLOCK = 16;  // reading the clock costs as much as a sweep over 8 bits
 
-}  // namespace
-
 // The pieces of one Control::share, and the threads that help with it.
 struct Control::Job {
-  std::int64_t tasks, piece;
+  Index tasks, piece;
   Body body;
   void* work;
-  std::atomic<std::int64_t> next{0};
+  std::atomic<Index> next{0};
   std::mutex mutex{};
   std::condition_variable left{};
   int helpers = 0;  // at work, guarded by the mutex
 };
 
 Control::Control(int threads, Poll poll, void* context)
-    : threads_(std::clamp(threads, 1, MAX_THREADS)),
-      poll_(poll),
-      context_(context),
-      caller_(std::this_thread::get_id()),
-      next_poll_(std::chrono::steady_clock::now() + POLL) {
+    : threads_(std::clamp(threads, 1, MAX_THREADS)), poll_(poll), context_(context),
+      caller_(std::this_thread::get_id()), next_poll_(std::chrono::steady_clock::now() + POLL) {
   std::fegetenv(&floats_);
   std::fesetenv(FE_DFL_ENV);
 }
 
 Control::~Control() { std::fesetenv(&floats_); }
 
-void Control::run(std::int64_t tasks, std::int64_t piece, Body body, void* work) {
-  piece = std::max<std::int64_t>(piece, 1);
+void Control::run(Index tasks, Index piece, Body body, void* work) {
+  piece = std::max<Index>(piece, 1);
   if (counts_tasks_) total_ += tasks;
   Job job{tasks, piece, body, work};
-  const std::int64_t pieces = (tasks + piece - 1) / piece;
+  const Index pieces = (tasks + piece - 1) / piece;
   std::vector<std::thread> threads;
-  threads.reserve(std::min<std::int64_t>(threads_, pieces));
+  threads.reserve(std::min<Index>(threads_, pieces));
   try {  // a thread takes about 20 µs to start, and a pool would not survive a fork
-    while (static_cast<std::int64_t>(threads.size()) + 1 < std::min<std::int64_t>(threads_, pieces)) {
+    while (static_cast<Index>(threads.size()) + 1 < std::min<Index>(threads_, pieces)) {
       const std::lock_guard lock(job.mutex);
       threads.emplace_back([&] {  // it inherits the floating-point environment
         drain(job);
@@ -72,9 +66,9 @@ void Control::run(std::int64_t tasks, std::int64_t piece, Body body, void* work)
 void Control::drain(Job& job) noexcept {
   try {
     while (!stopped()) {
-      const std::int64_t first = job.next.fetch_add(job.piece, std::memory_order_relaxed);
+      const Index first = job.next.fetch_add(job.piece, std::memory_order_relaxed);
       if (first >= job.tasks) break;
-      const std::int64_t last = std::min(first + job.piece, job.tasks);
+      const Index last = std::min(first + job.piece, job.tasks);
       job.body(job.work, first, last);
       if (counts_tasks_) advance(last - first);
     }
@@ -83,7 +77,7 @@ void Control::drain(Job& job) noexcept {
   }
 }
 
-std::int64_t Control::piece(std::int64_t tasks) const noexcept {
+Index Control::piece(Index tasks) const noexcept {
   return threads_ == 1 ? tasks : (tasks + 8 * threads_ - 1) / (8 * threads_);
 }
 
@@ -112,11 +106,11 @@ void Control::rethrow() {
   if (failed_) std::rethrow_exception(error_);
 }
 
-void Control::expect(std::int64_t work) noexcept {
+void Control::expect(Index work) noexcept {
   total_ = work;
   counts_tasks_ = false;
 }
 
-void Control::advance(std::int64_t work) noexcept { done_.fetch_add(work, std::memory_order_relaxed); }
+void Control::advance(Index work) noexcept { done_.fetch_add(work, std::memory_order_relaxed); }
 
 }  // namespace qubolearn

@@ -44,13 +44,13 @@ class Lanes {
   Scratch<M> x;  // [n, PARTS], 0 or -1
 
  public:
-  std::int64_t uphill = 0;  // accepted moves that raised the energy in the last sweep that was measured
+  Index uphill = 0;  // accepted moves that raised the energy in the last sweep that was measured
 
   explicit Lanes(const Lists& A)
       : A(A), linear(A.n), couplings(A.starts[A.n]), thresholds(QUANTILES + READS),
         x(std::size_t(A.n) * PARTS) {
     for (int i = 0; i < A.n; ++i) linear[i] = static_cast<T>(A.linear[i]);
-    for (std::int64_t k = 0; k < A.starts[A.n]; ++k) couplings[k] = static_cast<T>(A.couplings[k]);
+    for (Index k = 0; k < A.starts[A.n]; ++k) couplings[k] = static_cast<T>(A.couplings[k]);
   }
 
   void read(const std::uint64_t* bits) {
@@ -137,30 +137,30 @@ class Island {
   // A population settles in one valley, and its first anneal does so the more surely, the slower it is. So some of a
   // long search goes to short ones, which find the best states of many dense graphs; planar ones need the long one.
   static constexpr double SCOUTING = 0.15;
-  static constexpr std::int64_t SCOUT = 4000, MAX_SCOUTS = 16, MAX_SCOUTED = 1500;  // sweeps, scouts, bits
+  static constexpr Index SCOUT = 4000, MAX_SCOUTS = 16, MAX_SCOUTED = 1500;  // sweeps, scouts, bits
   static constexpr double TIE = 1e-9;
 
  public:
-  static constexpr std::int64_t PARTS_OF_WORK = 1000;  // of which progress is reported
+  static constexpr Index PARTS_OF_WORK = 1000;  // of which progress is reported
 
  private:
   const Lists& A;
   Lanes<T> lanes;
   Stream random;
   Control& control;
-  const std::int64_t sweeps;
+  const Index sweeps;
   double hot, cold;
   bool symmetric;  // whether flipping all bits changes nothing
   Scratch<std::uint64_t> parents, differences, kept;
   Scratch<std::int32_t> seen, component;
   Scratch<double> energies;  // of the parents
   std::int32_t stamp = 0;
-  std::int64_t reported = 0;
+  Index reported = 0;
 
  public:
-  std::int64_t spent = 0;  // sweeps
+  Index spent = 0;  // sweeps
 
-  Island(const Lists& A, Stream random, std::int64_t sweeps, Control& control)
+  Island(const Lists& A, Stream random, Index sweeps, Control& control)
       : A(A), lanes(A), random(random), control(control), sweeps(sweeps), symmetric(is_symmetric()), parents(A.n),
         differences(A.n), kept(A.n, 0), seen(A.n, 0), component(A.n), energies(READS, 0.0) {
     for (auto& word : parents) word = this->random.next();
@@ -172,17 +172,17 @@ class Island {
     lanes.read(parents.data());
     find_temperatures();
     const double scouting = A.n > MAX_SCOUTED ? 0 : SCOUTING * static_cast<double>(sweeps - spent);
-    std::int64_t scouts = static_cast<std::int64_t>(scouting) / SCOUT;
+    Index scouts = static_cast<Index>(scouting) / SCOUT;
     scouts = scouts < MAX_SCOUTS ? scouts : MAX_SCOUTS;
-    for (std::int64_t scout = 0; scout <= scouts; ++scout) {
+    for (Index scout = 0; scout <= scouts; ++scout) {
       const bool last = scout == scouts;
-      const auto length = last ? sweeps - spent : static_cast<std::int64_t>(scouting) / scouts;
-      const std::int64_t until = spent + length;
+      const auto length = last ? sweeps - spent : static_cast<Index>(scouting) / scouts;
+      const Index until = spent + length;
       if (scout > 0) {
         for (auto& word : parents) word = random.next();
         lanes.read(parents.data());
       }
-      anneal(hot, static_cast<std::int64_t>(FIRST * static_cast<double>(length)));
+      anneal(hot, static_cast<Index>(FIRST * static_cast<double>(length)));
       for (int i = 0; i < A.n; ++i) parents[i] = lanes.bits(i);
       for (int read = 0; read < READS; ++read) energies[read] = energy(read);
       if (improve(target, until, ended)) return true;
@@ -197,9 +197,9 @@ class Island {
  private:
   // Let generations pass until this many sweeps are spent; return true if a read reaches the target.
   template <class Ended>
-  bool improve(double target, std::int64_t until, Ended ended) {
+  bool improve(double target, Index until, Ended ended) {
     while (lowest() > target) {
-      const std::int64_t left = until - spent;
+      const Index left = until - spent;
       if (left <= 0 || stopped() || ended()) return false;
       lanes.read(parents.data());
       const double reheat = MIN_REHEAT + (MAX_REHEAT - MIN_REHEAT) * uniform();
@@ -282,8 +282,8 @@ class Island {
   }
 
   // Cool from a temperature, linearly, and descend.
-  void anneal(double from, std::int64_t count) {
-    for (std::int64_t k = 0; k < count; ++k) {
+  void anneal(double from, Index count) {
+    for (Index k = 0; k < count; ++k) {
       if (k % SWEEPS_PER_STOP == 0 && stopped()) return;
       lanes.sweep(from + (cold - from) * static_cast<double>(k) / static_cast<double>(count), random);
       ++spent;
@@ -294,34 +294,34 @@ class Island {
 
   // Report progress; return true if the search should end.
   bool stopped() {
-    const std::int64_t now = PARTS_OF_WORK * (spent < sweeps ? spent : sweeps) / (sweeps > 0 ? sweeps : 1);
+    const Index now = PARTS_OF_WORK * (spent < sweeps ? spent : sweeps) / (sweeps > 0 ? sweeps : 1);
     if (now > reported) control.advance(now - reported), reported = now;
     return control.stopped();
   }
 
   // Flip in a parent every component of the bits in `differences` that lowers its energy or, with `ties`, keeps it.
   void cross(int read, bool ties) {
-    std::int64_t count = 0;
+    Index count = 0;
     for (int i = 0; i < A.n; ++i) count += differences[i] >> read & 1;
     const std::uint64_t flip = symmetric && 2 * count > A.n;  // take the mirror image, which has the same energy
     ++stamp;
     for (int i = 0; i < A.n; ++i)
       if (((differences[i] >> read & 1) ^ flip) && seen[i] != stamp) {
-        std::int64_t size = 0;
+        Index size = 0;
         const double cost = collect(i, read, flip, size);
         if (cost > (ties ? TIE : -TIE)) continue;
-        for (std::int64_t k = 0; k < size; ++k) parents[component[k]] ^= std::uint64_t(1) << read;
+        for (Index k = 0; k < size; ++k) parents[component[k]] ^= std::uint64_t(1) << read;
         energies[read] += cost;
       }
   }
 
   // Collect the component of a bit and return what it costs to flip it. Two bits that flip together contribute half
   // of their coupling to each, with the sign of the bit's own flip.
-  double collect(int first, int read, std::uint64_t flip, std::int64_t& size) {
+  double collect(int first, int read, std::uint64_t flip, Index& size) {
     double cost = 0;
     component[size++] = first;
     seen[first] = stamp;
-    for (std::int64_t k = 0; k < size; ++k) {
+    for (Index k = 0; k < size; ++k) {
       const int i = component[k];
       double field = A.linear[i];
       for (auto slot = A.starts[i]; slot < A.starts[i + 1]; ++slot) {
@@ -341,31 +341,35 @@ class Island {
 
 }  // namespace
 
-void search_population(const SparseQubos& A, const PopulationSearch& how, Control& control) {
-  const std::int64_t tasks = A.batch * how.islands;
-  for (std::int64_t k = 0; k < A.batch; ++k) how.first[k] = how.islands;
+void search_population(Control& control, SparseQubos A, In<Index, 1> widths, Index sweeps,
+                       In<double, 1> targets, In<std::uint32_t, 1> seeds, Out<Index, 1> first,
+                       Out<Index, 2> swept, Out<std::int8_t, 4> states) {
+  require(states.shape[2] == READS, "expected 64 reads per island");
+  require(A.n < INT32_MAX && sweeps >= 0, "expected fewer than 2**31 bits and sweeps >= 0");
+  const Index islands = states.shape[1], tasks = A.batch * islands;
+  for (Index k = 0; k < A.batch; ++k) first.data[k] = islands;
   control.expect(tasks * Island<float>::PARTS_OF_WORK);
-  control.share(tasks, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t task = begin; task < end && !control.stopped(); ++task) {
-      const std::int64_t k = task / how.islands, number = task % how.islands;
+  control.share(tasks, 1, [&](Index begin, Index end) {
+    for (Index task = begin; task < end && !control.stopped(); ++task) {
+      const Index k = task / islands, number = task % islands;
       // Only islands before the first one that reached the target count: threads must not change the result.
-      const auto ended = [&] { return __atomic_load_n(&how.first[k], __ATOMIC_RELAXED) < number; };
+      const auto ended = [&] { return __atomic_load_n(&first.data[k], __ATOMIC_RELAXED) < number; };
       const Lists lists(A, k);
       const auto run = [&]<class T>(T) {
-        Island<T> island(lists, Stream(how.seeds[k], number), how.sweeps, control);
-        if (island.run(how.targets[k], ended)) {
-          std::int64_t before = __atomic_load_n(&how.first[k], __ATOMIC_RELAXED);
-          while (number < before && !__atomic_compare_exchange_n(&how.first[k], &before, number, false,
+        Island<T> island(lists, Stream(seeds.data[k], number), sweeps, control);
+        if (island.run(targets.data[k], ended)) {
+          Index before = __atomic_load_n(&first.data[k], __ATOMIC_RELAXED);
+          while (number < before && !__atomic_compare_exchange_n(&first.data[k], &before, number, false,
                                                                  __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
           }
         }
-        how.swept[task] = island.spent;
-        std::int8_t* reads = how.states + task * READS * A.n;
+        swept.data[task] = island.spent;
+        std::int8_t* reads = states.data + task * READS * A.n;
         for (int read = 0; read < READS; ++read)
           for (int i = 0; i < A.n; ++i) reads[read * A.n + i] = island.bit(i, read);
       };
-      if (how.widths[k] == 1) run(std::int8_t());
-      else if (how.widths[k] == 2) run(std::int16_t());
+      if (widths.data[k] == 1) run(std::int8_t());
+      else if (widths.data[k] == 2) run(std::int16_t());
       else run(float());
     }
   });

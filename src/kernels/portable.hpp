@@ -1,5 +1,4 @@
-// Functions that give the same bits on every system, which libm's do not. They are always inlined, because variants must
-// not share code.
+// Functions that give the same bits on every system, unlike libm's; always inlined, as variants must not share code.
 #pragma once
 #include <cstdint>
 
@@ -7,7 +6,7 @@
 
 namespace qubolearn {
 
-// Return log(x) for normal x > 0, unlike libm's the same on every system.
+// Return log(x) for normal x > 0.
 INLINE double portable_log(double x) {
   const auto bits = __builtin_bit_cast(std::uint64_t, x);
   int exponent = static_cast<int>(bits >> 52) - 1023;
@@ -19,7 +18,7 @@ INLINE double portable_log(double x) {
   return 2 * s * sum + exponent * 0.69314718055994531;
 }
 
-// Return exp(x) for |x| < 700, likewise.
+// Return exp(x) for |x| < 700.
 INLINE double portable_exp(double x) {
   const double whole = __builtin_rint(x * 1.4426950408889634);
   const double rest = (x - whole * 0.693147180369123816490) - whole * 1.90821492927058770002e-10;

@@ -15,7 +15,6 @@ INLINE std::uint64_t mix(std::uint64_t z) {
 // One generator (xorshift64).
 struct Stream {
   std::uint64_t state = 1;
-
   Stream() = default;
   Stream(std::uint64_t seed, std::uint64_t number) : state(mix(mix(seed) + number)) {}
 
@@ -43,13 +42,11 @@ INLINE Words next(Words& states) {
   return states;
 }
 
-// Return draws from (0, 1).
 INLINE Floats uniforms(Words& states) {
   return (__builtin_convertvector((Ints)(next(states) >> 9), Floats) + 0.5f) * 0x1p-23f;
 }
 
-// Return -log(w) for w in (0, 1]: w's exponent plus a polynomial of its mantissa, right at both ends and off by at most
-// 1.6e-5 between.
+// Return -log(w) for w in (0, 1]: w's exponent plus a polynomial of its mantissa, right at both ends, else to 1.6e-5.
 INLINE Floats negative_log(Floats w) {
   const Ints bits = (Ints)w;
   const Floats exponent = __builtin_convertvector((bits >> 23) - 127, Floats);
@@ -62,11 +59,10 @@ constexpr int QUANTILES = 4096;
 constexpr float MAX_QUANTILE = 9.02f;  // above log(2 * QUANTILES)
 constexpr int SHARING = 16;            // groups of 16 reads that share one generator
 
-// Quantiles of the exponential distribution in a fixed random order. Those from a random place on are the thresholds of
-// reads side by side: each read sees independent draws at the price of one load.
+// Quantiles of the exponential distribution in a fixed random order: those from a random place on are the thresholds of
+// reads side by side, for one load.
 class Quantiles {
   float values[QUANTILES + SHARING * LANES];  // the first ones again at the end
-
  public:
   Quantiles() {
     for (int k = 0; k < QUANTILES; ++k) values[k] = static_cast<float>(-portable_log((k + 0.5) / QUANTILES));
@@ -87,11 +83,9 @@ class Quantiles {
 };
 
 // Thresholds -log(u) of 16 bits of one read. Their maximum comes first, as one of its quantiles: most often no bit is
-// that cheap to flip, and the others need not be drawn. Given the maximum, a random lane has it, and the others are
-// independent draws below it.
+// that cheap to flip. Given the maximum, a random lane has it, and the others are independent draws below it.
 class Maxima {
   float maxima[QUANTILES], shares[QUANTILES];  // P(-log(u) < maximum)
-
  public:
   static constexpr float LARGEST = 11.8f;  // above the last one
 
@@ -117,11 +111,5 @@ inline const Table& shared() {
   static const Table table;
   return table;
 }
-
-// Return the generator of the groups that share one with the group of this read, and the group's place among them.
-inline Stream group_stream(std::uint64_t seed, std::uint64_t read) {
-  return Stream(seed, (std::uint64_t(1) << 40) + read / (SHARING * LANES));
-}
-inline int group_place(std::int64_t read) { return static_cast<int>(read % (SHARING * LANES)); }
 
 }  // namespace qubolearn::VARIANT

@@ -1,7 +1,5 @@
-// Simulated annealing of sparse QUBOs: 16 reads in the lanes of a vector, one bit of 64 reads in 8 bytes.
-//
-// The field of a bit is summed again at every update: per neighbor one addition, in the lanes of the reads where that
-// neighbor is 1. When flips have become rare, reads continue one at a time with fields kept up to date.
+// Simulated annealing of sparse QUBOs: 16 reads in the lanes of a vector, one bit of 64 reads in 8 bytes. Until flips are
+// rare, an update sums the field again, one addition for each neighbor in the lanes that have it set.
 #include "annealing.hpp"
 
 namespace qubolearn::VARIANT {
@@ -16,10 +14,10 @@ struct SparseProblem : Lists {
   const Lists& singles() const { return *this; }
 
   // Return true if so few reads are annealed singly from the beginning (measured).
-  bool is_single(std::int64_t reads) const { return reads == 1 && starts[n] > 6 * std::int64_t(n); }
+  bool is_single(Index reads) const { return reads == 1 && starts[n] > 6 * Index(n); }
 
   // Return the flips per sweep of 16 reads below which reads continue singly: none with 3 neighbors per bit (measured).
-  std::int64_t flip_threshold() const { return (starts[n] - 3 * std::int64_t(n)) / 200; }
+  Index flip_threshold() const { return (starts[n] - 3 * Index(n)) / 200; }
 
   template <int GROUPS>
   class Packed {
@@ -27,28 +25,27 @@ struct SparseProblem : Lists {
     const Quantiles& quantile = shared<Quantiles>();
     Stream& random;
     const Group* const groups;
-    const std::int64_t few;
+    const Index few;
     Scratch<Mask> bits;            // [n, GROUPS]
-    std::int64_t flipped[GROUPS];  // in the last sweep that was measured
+    Index flipped[GROUPS];  // in the last sweep that was measured
 
    public:
     Packed(const SparseProblem& A, Stream& random, const Group* groups, const std::int8_t* reads)
         : A(A), random(random), groups(groups), few(A.flip_threshold()), bits(std::size_t(A.n) * GROUPS, 0) {
       for (int g = 0; g < GROUPS; ++g)
-        for (std::int64_t read = groups[g].first; read < groups[g].last; ++read)
+        for (Index read = groups[g].first; read < groups[g].last; ++read)
           for (int i = 0; i < A.n; ++i)
             bits[i * GROUPS + g] |= static_cast<Mask>(reads[read * A.n + i] << (read % LANES));
     }
 
     void write(std::int8_t* reads) const {
       for (int g = 0; g < GROUPS; ++g)
-        for (std::int64_t read = groups[g].first; read < groups[g].last; ++read)
+        for (Index read = groups[g].first; read < groups[g].last; ++read)
           for (int i = 0; i < A.n; ++i) reads[read * A.n + i] = bits[i * GROUPS + g] >> (read % LANES) & 1;
     }
 
     bool is_cold(int g, Floats) const { return flipped[g] < few; }
 
-    // Update all bits in turn.
     template <bool MEASURE>
     void sweep(Floats temperature) {
       if (MEASURE)
@@ -76,8 +73,9 @@ struct SparseProblem : Lists {
 
 }  // namespace
 
-void anneal_sparse(const SparseQubos& A, const Annealing& how, Control& control) {
-  share_reads(how, control, [&](std::int64_t k) { return SparseProblem(A, k); });
+void anneal_sparse(Control& control, SparseQubos A, In<double, 2> betas, Index steps, Index sweeps,
+                   In<std::uint32_t, 1> seeds, bool given, Out<std::int8_t, 3> states) {
+  share_reads(control, betas, steps, sweeps, seeds, given, states, [&](Index k) { return SparseProblem(A, k); });
 }
 
 }  // namespace qubolearn::VARIANT

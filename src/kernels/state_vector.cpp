@@ -8,12 +8,11 @@ namespace {
 constexpr int WIDTH = NATIVE<float>;
 using Register = Vector<float, WIDTH>;
 
-constexpr std::int64_t BLOCK = 1 << 12;  // amplitudes that stay in the first-level cache while their qubits rotate
+constexpr Index BLOCK = 1 << 12;  // amplitudes that stay in the first-level cache while their qubits rotate
 
-// cos and sin(r) / r of r turns, |r| <= 1/2, as polynomials in r², to 3e-7: calls of the library's functions would not
-// be vectorized and differ between systems.
-constexpr float COS[] = {1.0f, -19.7392044f, 64.9391174f, -85.4501419f, 60.1676292f, -25.9675999f, 6.52865839f};
-constexpr float SIN[] = {6.28318501f, -41.3415909f, 81.5999451f, -76.6144714f, 41.3428841f, -12.4712439f};
+// cos and sin(r) / r of r half turns, |r| <= 1/2, in r², to 2e-7: libm's are not vectorized and differ between systems.
+constexpr float COS[] = {1.0f, -4.934793f, 4.0584106f, -1.3318729f, 0.21968243f};
+constexpr float SIN[] = {3.1415927f, -5.1677103f, 2.5500774f, -0.5982904f, 0.07765591f};
 
 // Let the lanes whose numbers differ in one bit change places.
 template <int BIT>
@@ -23,8 +22,7 @@ inline Register partners(Register v) {
   return swapped;
 }
 
-// Rotate the qubits whose partners are 1, 2, ... lanes apart in one register, of all registers in turns: the chain of
-// operations on one takes longer than they do.
+// Rotate the qubits within each register, all registers in turns: operations on one wait for each other.
 template <int STREAMS, int BIT = 1>
 inline void rotate_lanes(Register (&a)[STREAMS], float t) {
   if constexpr (BIT < WIDTH) {
@@ -38,7 +36,7 @@ inline void rotate_lanes(Register (&a)[STREAMS], float t) {
 
 // Rotate log2(STREAMS) qubits of WIDTH amplitudes in each of several streams, and before that those inside a register.
 template <int STREAMS, bool INSIDE = false>
-inline void rotate_streams(float* v, std::int64_t stride, float t) {
+inline void rotate_streams(float* v, Index stride, float t) {
   Register a[STREAMS];
 #pragma GCC unroll 16
   for (int i = 0; i < STREAMS; ++i) a[i] = load<Register>(v + i * stride);
@@ -57,12 +55,12 @@ inline void rotate_streams(float* v, std::int64_t stride, float t) {
 }
 
 // Rotate every qubit whose partners in v are `stride` or more apart, up to four in one pass over memory.
-void rotate_above(float* v, std::int64_t size, std::int64_t stride, float t) {
+void rotate_above(float* v, Index size, Index stride, float t) {
   while (stride < size) {
-    const std::int64_t most = stride < BLOCK ? 16 : 8;  // the first-level cache has room for 8 streams that far apart
-    const std::int64_t streams = size / stride < most ? size / stride : most;
-    for (std::int64_t base = 0; base < size; base += streams * stride)
-      for (std::int64_t first = base; first < base + stride; first += WIDTH) {
+    const Index most = stride < BLOCK ? 16 : 8;  // the first-level cache has room for 8 streams that far apart
+    const Index streams = size / stride < most ? size / stride : most;
+    for (Index base = 0; base < size; base += streams * stride)
+      for (Index first = base; first < base + stride; first += WIDTH) {
         if (streams == 16) rotate_streams<16>(v + first, stride, t);
         else if (streams == 8) rotate_streams<8>(v + first, stride, t);
         else if (streams == 4) rotate_streams<4>(v + first, stride, t);
@@ -73,10 +71,10 @@ void rotate_above(float* v, std::int64_t size, std::int64_t stride, float t) {
 }
 
 // Rotate all qubits of at most BLOCK amplitudes.
-void rotate_block(float* v, std::int64_t size, float t) {
+void rotate_block(float* v, Index size, float t) {
   if (size < WIDTH) {
-    for (std::int64_t stride = 1; stride < size; stride *= 2)
-      for (std::int64_t x = 0; x < size; ++x)
+    for (Index stride = 1; stride < size; stride *= 2)
+      for (Index x = 0; x < size; ++x)
         if (!(x & stride)) {
           const float low = v[x], high = v[x + stride];
           v[x] = low - t * high;
@@ -84,8 +82,8 @@ void rotate_block(float* v, std::int64_t size, float t) {
         }
     return;
   }
-  const std::int64_t group = size < 16 * WIDTH ? WIDTH : 16 * WIDTH;
-  for (std::int64_t first = 0; first < size; first += group) {
+  const Index group = size < 16 * WIDTH ? WIDTH : 16 * WIDTH;
+  for (Index first = 0; first < size; first += group) {
     if (group == WIDTH) rotate_streams<1, true>(v + first, WIDTH, t);
     else rotate_streams<16, true>(v + first, WIDTH, t);
   }
@@ -93,17 +91,21 @@ void rotate_block(float* v, std::int64_t size, float t) {
 }
 
 // Multiply re + i im by norm exp(-2πi turns energy).
-void apply_phase(float* __restrict re, float* __restrict im, const float* __restrict energies, std::int64_t size,
+void apply_phase(float* __restrict re, float* __restrict im, const float* __restrict energies, Index size,
                  float turns, float norm) {
-  for (std::int64_t x = 0; x < size; ++x) {
-    float r = turns * energies[x];
-    r -= __builtin_rintf(r);
-    const float r2 = r * r;
-    float cos = COS[6], sin = SIN[5];
-    for (int k = 5; k >= 0; --k) cos = cos * r2 + COS[k];
-    for (int k = 4; k >= 0; --k) sin = sin * r2 + SIN[k];
-    cos *= norm;
-    sin *= norm * r;
+  constexpr float MAGIC = 12582912;  // 3 · 2^22: adding it leaves an integer in the lowest bits
+  float coefficients[2][5];
+  for (int k = 0; k < 5; ++k) coefficients[0][k] = norm * COS[k], coefficients[1][k] = norm * SIN[k];
+  for (Index x = 0; x < size; ++x) {
+    const float halves = 2 * turns * energies[x], whole = __builtin_rintf(halves), r = halves - whole, r2 = r * r;
+    const auto odd = __builtin_bit_cast(std::uint32_t, whole + MAGIC) << 31;  // an odd half turn changes both signs
+    float parts[2];
+    for (int part = 0; part < 2; ++part) {
+      float sum = coefficients[part][4];
+      for (int k = 3; k >= 0; --k) sum = sum * r2 + coefficients[part][k];
+      parts[part] = __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, sum) ^ odd);
+    }
+    const float cos = parts[0], sin = parts[1] * r;
     const float a = re[x], b = im[x];
     re[x] = a * cos + b * sin;
     im[x] = b * cos - a * sin;
@@ -112,25 +114,27 @@ void apply_phase(float* __restrict re, float* __restrict im, const float* __rest
 
 }  // namespace
 
-void evolve(const Evolution& e, Control& control) {
-  control.expect(e.batch * e.steps);
-  control.share(e.batch, 1, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i) {
-      float *re = e.re + i * e.states, *im = e.im + i * e.states;
-      const float* energies = e.energies + i * e.states;
-      for (std::int64_t k = 0; k < e.steps; ++k) {
+void evolve(Control& control, Out<float, 2> re, Out<float, 2> im, In<float, 2> energies, In<float, 1> tangents,
+            In<float, 1> norms, In<float, 1> turns) {
+  const Index batch = re.shape[0], states = re.shape[1], steps = turns.shape[0];
+  require(states > 0 && (states & (states - 1)) == 0, "expected a power of two of amplitudes");
+  control.expect(batch * steps);
+  control.share(batch, 1, [&](Index first, Index last) {
+    for (Index i = first; i < last; ++i)
+      for (Index k = 0; k < steps; ++k) {
         if (control.stopped()) return;
-        rotate_above(re, e.states, BLOCK, e.tangents[k]);
-        rotate_above(im, e.states, BLOCK, e.tangents[k]);
-        for (std::int64_t start = 0; start < e.states; start += BLOCK) {
-          const std::int64_t size = e.states - start < BLOCK ? e.states - start : BLOCK;
-          rotate_block(re + start, size, e.tangents[k]);
-          rotate_block(im + start, size, e.tangents[k]);
-          apply_phase(re + start, im + start, energies + start, size, e.turns[k], e.norms[k]);
+        const float t = tangents.data[k];
+        rotate_above(re.at(i), states, BLOCK, t);
+        rotate_above(im.at(i), states, BLOCK, t);
+        for (Index start = 0; start < states; start += BLOCK) {
+          const Index size = states - start < BLOCK ? states - start : BLOCK;
+          float *real = re.at(i) + start, *imaginary = im.at(i) + start;
+          rotate_block(real, size, t);
+          rotate_block(imaginary, size, t);
+          apply_phase(real, imaginary, energies.at(i) + start, size, turns.data[k], norms.data[k]);
         }
         control.advance(1);
       }
-    }
   });
 }
 

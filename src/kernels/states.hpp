@@ -1,18 +1,13 @@
-// How the kernels walk over all 2^n states of a QUBO.
-//
-// The bits of a state's code (Σ_i x_i 2^i) play four roles, from the lowest:
-//
+// How the kernels walk over all 2^n states of a QUBO. The bits of a code (Σ_i x_i 2^i) play four roles, from the lowest:
 //     low    8 bits        their 256 states are lanes, side by side in vectors
 //     inner  3 bits        eliminated in closed form for each lane
 //     outer  `outer` bits  walked as a binary tree; a node's row of lane energies is its parent's plus one row
 //     part   the others    one part of the work per value; a task takes one part, or several of them if there are many
-//
-// Trees do not drift as Gray codes do: an energy is a sum of at most 2n roundings. 9 and 10 bits leave some low bits
-// unused; for fewer there is a table of all energies.
+// Trees do not drift as Gray codes do. 9 and 10 bits leave low bits unused; for fewer there is a table of all energies.
 #pragma once
 #include <bit>
-#include <cstdint>
 
+#include "kernels.hpp"
 #include "lanes.hpp"
 
 namespace qubolearn::VARIANT {
@@ -20,59 +15,32 @@ namespace qubolearn::VARIANT {
 constexpr int LOW = 8, ROW = 1 << LOW, INNER = 3, CLOSED = LOW + INNER;
 constexpr int FEW = 8;                          // up to this many bits, a table of all energies is faster
 constexpr int OUTER = 7;                        // at most, so that a part takes microseconds: kernels stop between parts
+constexpr int MAX_BITS = 50;                    // beyond, tables of nodes would be too large
 constexpr int TASK_BITS = 12;                   // at most 2^12 tasks per QUBO, each with its own results
-
-inline int smaller(int a, int b) { return a < b ? a : b; }
-inline int larger(int a, int b) { return a > b ? a : b; }
 
 // The tasks of a QUBO of n bits: task k has the parts k * parts ... (k + 1) * parts - 1.
 struct Tasks {
-  int part_bits, bits;
-  std::int64_t count, parts;
-
-  explicit Tasks(int n)
-      : part_bits(larger(0, n - CLOSED - OUTER)),
-        bits(smaller(part_bits, TASK_BITS)),
-        count(std::int64_t(1) << bits),
-        parts(std::int64_t(1) << (part_bits - bits)) {}
+  const int n, part_bits = maximum(0, n - CLOSED - OUTER), bits = minimum(part_bits, TASK_BITS);
+  const Index count = Index(1) << bits, parts = Index(1) << (part_bits - bits);
 };
 
 // A walk combines couplings to energies by adding them, or powers of couplings to weights by multiplying them.
 struct Adding {
   static constexpr int NOTHING = 0;
-  template <class V>
-  static V combine(V a, V b) {
-    return a + b;
-  }
+  static auto combine(auto a, auto b) { return a + b; }
 };
 struct Multiplying {
   static constexpr int NOTHING = 1;
-  template <class V>
-  static V combine(V a, V b) {
-    return a * b;
-  }
+  static auto combine(auto a, auto b) { return a * b; }
 };
 
 // Lane l is the coupling if bit i of first + l is set, else nothing.
-template <class Ops, class V, class Real>
+template <class Ops, class Real, class V>
 inline V where_set(int i, int first, V coupling) {
   constexpr int W = sizeof(V) / sizeof(Real);
   V chosen;
   for (int l = 0; l < W; ++l) chosen[l] = (first + l) >> i & 1 ? coupling[l] : Real(Ops::NOTHING);
   return chosen;
-}
-
-// out[s] = x[s] with the coupling, or with y[s] and the coupling, for `count` lanes, a multiple of 16.
-template <class Ops, class Real>
-inline void extend(Real* out, const Real* x, Real coupling, int count) {
-  using V = Vector<Real, NATIVE<Real>>;
-  for (int s = 0; s < count; s += NATIVE<Real>) store(out + s, Ops::combine(load<V>(x + s), splat<V>(coupling)));
-}
-template <class Ops, class Real>
-inline void extend(Real* out, const Real* x, const Real* y, Real coupling, int count) {
-  using V = Vector<Real, NATIVE<Real>>;
-  for (int s = 0; s < count; s += NATIVE<Real>)
-    store(out + s, Ops::combine(load<V>(x + s), Ops::combine(load<V>(y + s), splat<V>(coupling))));
 }
 
 // out[s] = Σ_i s_i couplings[i] for the 2^bits states of the first bits; bits >= 4.
@@ -82,14 +50,17 @@ inline void combine_lanes(Real* out, const Real* couplings, int bits) {
   using V = Vector<Real, W>;
 #pragma GCC unroll 8
   for (int first = 0; first < 16; first += W) {
-    const auto bit = [&](int i) { return where_set<Ops, V, Real>(i, first, splat<V>(couplings[i])); };
+    const auto bit = [&](int i) { return where_set<Ops, Real>(i, first, splat<V>(couplings[i])); };
     store(out + first, Ops::combine(Ops::combine(bit(0), bit(1)), Ops::combine(bit(2), bit(3))));
   }
-  for (int i = 4; i < bits; ++i) extend<Ops>(out + (1 << i), out, couplings[i], 1 << i);
+  for (int i = 4; i < bits; ++i) {
+    const V own = splat<V>(couplings[i]);
+    for (int s = 0; s < 1 << i; s += W) store(out + (1 << i) + s, Ops::combine(load<V>(out + s), own));
+  }
 }
 
-// out[s] = energies of the 2^bits states of the first bits, with couplings C[i * stride + j], j <= i; bits >= 4. Bits from
-// `bits` on must have no couplings. `field` has room for half as many states.
+// out[s] = energies of the 2^bits states of the first bits, with couplings C[i * stride + j], j <= i, and none from `bits`
+// on; bits >= 4. `field` has room for half as many states.
 template <class Ops, class Real>
 inline void all_energies(Real* out, const Real* C, int stride, int bits, Real* field) {
   constexpr int W = NATIVE<Real>;
@@ -101,14 +72,16 @@ inline void all_energies(Real* out, const Real* C, int stride, int bits, Real* f
     for (int i = 0; i < 4; ++i) {
       V own = splat<V>(C[i * stride + i]);
 #pragma GCC unroll 4
-      for (int j = 0; j < i; ++j) own = Ops::combine(own, where_set<Ops, V, Real>(j, first, splat<V>(C[i * stride + j])));
-      energy = Ops::combine(energy, where_set<Ops, V, Real>(i, first, own));
+      for (int j = 0; j < i; ++j) own = Ops::combine(own, where_set<Ops, Real>(j, first, splat<V>(C[i * stride + j])));
+      energy = Ops::combine(energy, where_set<Ops, Real>(i, first, own));
     }
     store(out + first, energy);
   }
   for (int i = 4; i < bits; ++i) {
     combine_lanes<Ops>(field, C + i * stride, i);
-    extend<Ops>(out + (1 << i), out, field, C[i * stride + i], 1 << i);
+    const V own = splat<V>(C[i * stride + i]);
+    for (int s = 0; s < 1 << i; s += W)
+      store(out + (1 << i) + s, Ops::combine(load<V>(out + s), Ops::combine(load<V>(field + s), own)));
   }
 }
 
@@ -116,12 +89,9 @@ inline void all_energies(Real* out, const Real* C, int stride, int bits, Real* f
 template <class Real, class Ops = Adding>
 struct Walk {
   const int n;
-  const int outer = smaller(larger(0, n - CLOSED), OUTER);
-  const int size = larger(n, CLOSED);         // bits, the unused low ones included
-  const int used = smaller(LOW, n - INNER);   // low bits that are used
-  const int lanes = 1 << used;
-  const int nodes = 1 << outer;
-
+  const int outer = minimum(maximum(0, n - CLOSED), OUTER), nodes = 1 << outer;
+  const int size = maximum(n, CLOSED);                          // bits, the unused low ones included
+  const int used = minimum(LOW, n - INNER), lanes = 1 << used;  // low bits that are used
   Scratch<Real> C{std::size_t(size) * size};            // symmetric, A_ij + A_ji; A_ii on the diagonal
   Scratch<Real> rows{std::size_t(size - LOW) * ROW};  // rows[j - LOW][s] = Σ_{i low} s_i C_ij
   Scratch<Real> alone{ROW};                           // energy of each lane with all other bits 0
@@ -130,9 +100,7 @@ struct Walk {
   // of every node, the fields of the inner bits a, b, c and the energy without lanes; the last row is working memory
   Scratch<Real> fields_a{std::size_t(nodes)}, fields_b{std::size_t(nodes)}, fields_c{std::size_t(nodes)};
   Scratch<Real> energies{std::size_t(nodes)}, work{std::size_t(nodes)};
-
   explicit Walk(int n) : n(n) {}
-
   Real& c(int i, int j) { return C[std::size_t(i) * size + j]; }
   Real* row(int j) { return rows.data() + std::size_t(j - LOW) * ROW; }
   int position(int i) const { return i < used ? i : i + LOW - used; }
@@ -160,8 +128,8 @@ struct Walk {
     all_energies<Ops>(alone.data(), C.data(), size, USED, base.data());
   }
 
-  // Set the part's bits: fill `base`, `field` and the energies of all nodes.
-  void enter(std::int64_t part) {
+  // Set the part's bits.
+  void enter(Index part) {
     for (int s = 0; s < lanes; ++s) base[s] = alone[s];
     Real energy = Ops::NOTHING;
     for (int i = LOW; i < size; ++i) field[i] = c(i, i);
@@ -204,7 +172,7 @@ inline void few_energies(const T* A, int n, double* E) {
     for (int j = 0; j < i; ++j) C[i * FEW + j] = double(A[i * n + j]) + double(A[j * n + i]);
     C[i * FEW + i] = A[i * n + i];
   }
-  all_energies<Adding>(E, C, FEW, larger(n, 4), field);
+  all_energies<Adding>(E, C, FEW, maximum(n, 4), field);
 }
 
 }  // namespace qubolearn::VARIANT

@@ -5,7 +5,7 @@ namespace qubolearn::VARIANT {
 
 #define TEXT(x) #x
 #define NAME(x) TEXT(x)
-#define ENTRY(name, ...) name,
+#define ENTRY(result, name, ...) name,
 const Kernels kernels = {NAME(VARIANT), QUBOLEARN_KERNELS(ENTRY)};
 
 }  // namespace qubolearn::VARIANT

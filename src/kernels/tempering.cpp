@@ -1,28 +1,18 @@
 // Parallel tempering: replicas of one QUBO at different temperatures, sixteen in the lanes of a vector.
-//
-// A sweep visits every unit and draws its bit, or which bit of a group is 1, from the exact conditional distribution,
-// exp(-β field), given all other units (heat bath). Fields are summed again from the couplings: a mask holds in which
-// replicas a bit is 1, so that one masked addition adds a coupling in sixteen replicas. After each sweep, replicas at
-// neighboring temperatures swap with probability min(1, exp(ΔβΔE)).
+// A sweep draws every unit from its exact conditional distribution, exp(-β field) (heat bath). Fields are summed again: a
+// mask holds in which replicas a bit is 1, so one masked addition adds a coupling in sixteen. Then replicas at neighboring
+// temperatures swap with probability min(1, exp(ΔβΔE)).
 #include "local_search.hpp"
 
 namespace qubolearn::VARIANT {
 namespace {
 
 constexpr int SWEEPS_PER_SUM = 32;  // between two sums of the energies in double: changes in between are float
-
 // The annealing that chooses temperatures: β grows by GROWTH at most STEPS times, with some sweeps at each.
 constexpr double GROWTH = 1.15;
 constexpr int STEPS = 90, SWEEPS_PER_STEP = 4;
 // The hottest and the coldest replica raise the energy in these shares of their moves.
 constexpr double HOT_RATE = 0.05, COLD_RATE = 0.003;
-
-int largest_unit(const Model& A) {
-  int largest = 1;
-  for (int unit = 0; unit < A.units; ++unit)
-    if (A.first[unit + 1] - A.first[unit] > largest) largest = A.first[unit + 1] - A.first[unit];
-  return largest;
-}
 
 class Replicas {
   const Model& A;
@@ -31,7 +21,6 @@ class Replicas {
   Scratch<Words> random;  // [columns]
   Stream swaps;
   Scratch<float> h, values, change, room;
-
  public:
   const int count;
   Scratch<float> betas, raised;  // [count]; how often moves raised the energy
@@ -39,9 +28,9 @@ class Replicas {
   Scratch<std::int32_t> order;  // [count]: the replicas from hot to cold
   State state;
 
-  Replicas(const Model& A, std::int64_t count, std::uint64_t seed)
+  Replicas(const Model& A, Index count, std::uint64_t seed)
       : A(A), columns(static_cast<int>(count) / LANES), ones(std::size_t(A.n) * columns, 0), random(columns),
-        swaps(seed, ~std::uint64_t(0)), h(A.n), values(A.starts[A.n]), change(count), room(2 * LANES * largest_unit(A)),
+        swaps(seed, ~std::uint64_t(0)), h(A.n), values(A.starts[A.n]), change(count), room(2 * LANES * A.n),
         count(static_cast<int>(count)), betas(count, 0.0f), raised(count, 0.0f), energies(count, 0.0), order(count),
         state(A.n) {
     for (int b = 0; b < A.n; ++b) h[b] = static_cast<float>(A.h[b]);
@@ -73,6 +62,11 @@ class Replicas {
       state.x[b] = ones[std::size_t(b) * columns + replica / LANES] >> (replica % LANES) & 1;
   }
 
+  void write(int replica, std::int8_t* bits) {
+    get(replica);
+    A.write(state.x.data(), bits);
+  }
+
   void sum_energies() {
     for (int replica = 0; replica < count; ++replica) {
       get(replica);
@@ -81,7 +75,6 @@ class Replicas {
     }
   }
 
-  // Offer the replicas below the highest energy of the pool.
   void offer_to(Pool& pool) {
     for (int replica = 0; replica < count; ++replica) {
       if (energies[replica] >= pool.highest()) continue;
@@ -96,13 +89,12 @@ class Replicas {
   }
 
   // Sweep and swap until the pool holds the target, or for some sweeps: return how many. Fills the shares of swaps.
-  std::int64_t run(std::int64_t sweeps, Pool& pool, double target, double* rates, Control& control) {
-    Scratch<std::int64_t> tried(count, 0), swapped(count, 0);
-    std::int64_t done = 0;
+  Index run(Index sweeps, Pool& pool, double target, double* rates, Control& control) {
+    Scratch<Index> tried(count, 0), swapped(count, 0);
+    Index done = 0;
     while (done < sweeps && pool.energy(0) > target && !control.stopped()) {
       sweep();
-      if (++done % SWEEPS_PER_SUM == 0)
-        sum_energies();
+      if (++done % SWEEPS_PER_SUM == 0) sum_energies();
       else
         for (int replica = 0; replica < count; ++replica) energies[replica] += change[replica];
       offer_to(pool);
@@ -123,7 +115,6 @@ class Replicas {
     return done;
   }
 
-  // Draw every unit in turn, in all replicas.
   void sweep() {
     for (int column = 0; column < columns; ++column) {
       Mask* own = ones.data() + column;
@@ -131,16 +122,13 @@ class Replicas {
       Floats changed{}, ups = load(raised.data() + column * LANES);
       for (int unit = 0; unit < A.units; ++unit) {
         const Floats uniform = uniforms(random[column]);
-        if (A.group[unit])
-          draw_group(own, unit, beta, uniform, changed, ups);
-        else
-          draw_bit(own, A.first[unit], beta, uniform, changed, ups);
+        if (A.group[unit]) draw_group(own, unit, beta, uniform, changed, ups);
+        else draw_bit(own, A.first[unit], beta, uniform, changed, ups);
       }
       store(raised.data() + column * LANES, ups);
       store(change.data() + column * LANES, changed);
     }
   }
-
  private:
   // Sum the field of a bit in sixteen replicas, in four parts: one would wait for each addition.
   INLINE Floats field(const Mask* own, int b) const {
@@ -152,12 +140,12 @@ class Replicas {
     for (; k < end; ++k) parts[0] = with_coupling(parts[0], own, k);
     return (parts[0] + parts[1]) + (parts[2] + parts[3]);
   }
-  INLINE Floats with_coupling(Floats total, const Mask* own, std::int64_t k) const {
+  INLINE Floats with_coupling(Floats total, const Mask* own, Index k) const {
     return add_where(total, own[std::size_t(A.to[k]) * columns], splat(values[k]));
   }
 
   INLINE void draw_bit(Mask* own, int b, Floats beta, Floats uniform, Floats& changed, Floats& ups) {
-    const Floats f = field(own, b), size = f < 0.0f ? -f : f, weight = exp(-size * beta);
+    const Floats f = field(own, b), size = maximum(f, -f), weight = exp(-size * beta);
     // The state of higher energy has the probability weight / (1 + weight).
     const Mask higher = below(uniform * (1.0f + weight), weight), was = own[std::size_t(b) * columns];
     const auto is = static_cast<Mask>(below(f, Floats{}) ^ higher);
@@ -173,7 +161,7 @@ class Replicas {
     for (int k = 0; k < size; ++k) {
       const Floats f = field(own, start + k);
       store(room.data() + LANES * k, f);
-      lowest = f < lowest ? f : lowest;
+      lowest = minimum(f, lowest);
       before = add_where(before, own[std::size_t(start + k) * columns], f);
     }
     for (int k = 0; k < size; ++k) {
@@ -200,14 +188,13 @@ double first_beta(const Model& A) {
   for (int b = 0; b < A.n; ++b) {
     double size = absolute(A.h[b]);
     for (auto k = A.starts[b]; k < A.starts[b + 1]; ++k) size += absolute(A.value[k]);
-    if (size > largest) largest = size;
+    largest = maximum(size, largest);
   }
   return largest > 0 ? 0.5 / largest : 1.0;
 }
 
-// Spread β between the first of `size` steps with few enough raising moves and the last one, for equal rates of swaps.
-// The chance of a swap between β and β' is a function of (β' - β)(E(β) - E(β')); so replicas are at equal distances of
-// the sum of its square roots along the measured energies.
+// Spread β between the first of `size` steps with few enough raising moves and the last one, for equal rates of swaps. The
+// chance of one depends on (β' - β)(E(β) - E(β')): distances are equal in the sum of its square roots along the steps.
 void spread(const double* steps, const double* rates, const double* means, int size, Scratch<float>& betas) {
   const int last = size - 1, count = static_cast<int>(betas.size());
   int hot = last;
@@ -221,30 +208,24 @@ void spread(const double* steps, const double* rates, const double* means, int s
   for (int k = 0; k < count; ++k) {
     const double place = length[last] * k / (count > 1 ? count - 1 : 1);
     while (step < last - 1 && length[step + 1] < place) ++step;
-    double share = 0;
-    if (last > hot) share = (place - length[step]) / (length[step + 1] - length[step]);
-    if (share > 1) share = 1;
+    const double share = last > hot ? minimum(1.0, (place - length[step]) / (length[step + 1] - length[step])) : 0;
     betas[k] = static_cast<float>(steps[step] + share * (steps[step < last ? step + 1 : last] - steps[step]));
   }
 }
 
-// Set the replicas' β: those given, or others chosen by a short annealing up to β = cold or until few moves raise the
-// energy. Return the sweeps that took.
-std::int64_t set_betas(const Model& A, Replicas& replicas, const double* given, double cold, Pool& pool,
-                       double target, Control& control) {
+// Set the replicas' β: given, or by annealing up to β = cold or until few moves raise the energy; return its sweeps.
+Index set_betas(const Model& A, Replicas& replicas, const double* given, double cold, Pool& pool, double target,
+                Control& control) {
   if (given[0] > 0) {
     for (int k = 0; k < replicas.count; ++k) replicas.betas[k] = static_cast<float>(given[k]);
     replicas.sum_energies();
     return 0;
   }
-  double steps[STEPS], rates[STEPS], means[STEPS], beta = first_beta(A);
-  if (beta > cold) beta = cold;
-  double growth = GROWTH;
-  if (cold < INFINITE) {  // a given temperature is always reached, however far it is from the first one
-    for (double reach = 0; reach < cold; growth *= reach < cold ? GROWTH : 1) {
-      reach = beta;
-      for (int k = 0; k < STEPS - 2; ++k) reach *= growth;
-    }
+  double steps[STEPS], rates[STEPS], means[STEPS], beta = minimum(cold, first_beta(A)), growth = GROWTH;
+  // a given temperature is always reached, however far it is from the first one
+  for (double reach = 0; reach < cold && cold < INFINITE; growth *= reach < cold ? GROWTH : 1) {
+    reach = beta;
+    for (int k = 0; k < STEPS - 2; ++k) reach *= growth;
   }
   int size = 0;
   bool done = false;
@@ -258,23 +239,19 @@ std::int64_t set_betas(const Model& A, Replicas& replicas, const double* given, 
     const double moves = double(replicas.count) * SWEEPS_PER_STEP * (A.units ? A.units : 1);
     steps[size] = beta, means[size] = mean / replicas.count, rates[size] = raised / moves;
     done = (cold < INFINITE ? beta >= cold : rates[size] < COLD_RATE) || pool.energy(0) <= target || control.stopped();
-    beta = beta * growth < cold ? beta * growth : cold;
+    beta = minimum(beta * growth, cold);
     ++size;
   }
   spread(steps, rates, means, size, replicas.betas);
-  return std::int64_t(size) * SWEEPS_PER_STEP;
+  return Index(size) * SWEEPS_PER_STEP;
 }
 
-// Fill `ruled` with the clamp and every bit that has one value in all states of at most the target. A bit that is 1 adds
-// at least m = h and half of its negative couplings. So every energy is at least Σ_u min m over the values of unit u, and
-// at least m - min m more with another value. Fixed bits change the fields of others, hence the rounds. If no state can
-// be that low, the clamp is copied.
-void rule_out(const Tempering& how, std::int64_t k, double target, std::int8_t* ruled) {
-  const std::int64_t n = how.A.n;
-  const std::int8_t* clamp = how.clamps + k * n;
-  std::memcpy(ruled, clamp, n);
-  for (std::int64_t round = 0; round <= n; ++round) {
-    const Model A(how.A, k, how.units, ruled);
+// Clamp in `ruled` every bit that has one value in all states up to the target; none if there are no such states. A bit
+// adds at least m, h and half of its negative couplings, so every energy is at least Σ_u min m over the values of unit u.
+void rule_out(const Tempering& problem, Index k, double target, std::int8_t* ruled) {
+  const Index n = problem.A.n;
+  for (Index round = 0; round <= n; ++round) {
+    const Model A(problem.A, k, problem.units, ruled);
     Scratch<double> bounds(A.n), lowest(A.units);
     for (int b = 0; b < A.n; ++b) {
       bounds[b] = A.h[b];
@@ -284,13 +261,13 @@ void rule_out(const Tempering& how, std::int64_t k, double target, std::int8_t* 
     for (int unit = 0; unit < A.units; ++unit) {
       lowest[unit] = A.group[unit] ? INFINITE : 0;
       for (int b = A.first[unit]; b < A.first[unit + 1]; ++b) {
-        if (bounds[b] < lowest[unit]) lowest[unit] = bounds[b];
+        lowest[unit] = minimum(bounds[b], lowest[unit]);
         size += absolute(bounds[b]);
       }
       slack -= lowest[unit];
     }
     if (slack < -1e-9 * size) {
-      std::memcpy(ruled, clamp, n);
+      std::memcpy(ruled, problem.clamps.at(k), n);
       return;
     }
     slack += 1e-9 * size;
@@ -298,10 +275,8 @@ void rule_out(const Tempering& how, std::int64_t k, double target, std::int8_t* 
     for (int unit = 0; unit < A.units; ++unit) {
       int left = !A.group[unit] && -lowest[unit] <= slack, last = -1;  // a single bit can be 0, too
       for (int b = A.first[unit]; b < A.first[unit + 1]; ++b) {
-        if (bounds[b] - lowest[unit] <= slack)
-          ++left, last = b;
-        else
-          ruled[A.bit[b]] = 0, ++fixed;
+        if (bounds[b] - lowest[unit] <= slack) ++left, last = b;
+        else ruled[A.bit[b]] = 0, ++fixed;
       }
       if (left == 1 && last >= 0) ruled[A.bit[last]] = 1, ++fixed;
     }
@@ -309,100 +284,101 @@ void rule_out(const Tempering& how, std::int64_t k, double target, std::int8_t* 
   }
 }
 
-// Run one search; return the lowest energy, or the target if that was reached up to rounding. Its sweeps are added to
-// those that the instance took before.
-double search(const Tempering& how, const TemperingSearch& goal, std::int64_t k, const std::int8_t* clamp,
-              Control& control) {
-  const std::int64_t n = how.A.n;
-  Model A(how.A, k, how.units, clamp);
-  Pool pool(static_cast<int>(goal.count), A.n);
-  Replicas replicas(A, how.replicas, how.seeds[k]);
-  double* betas = how.betas + k * how.replicas;
-  const double target = goal.targets[k] - A.constant + 1e-9 * (1 + absolute(A.constant) + A.size());
-  const std::int64_t chosen = set_betas(A, replicas, betas, INFINITE, pool, target, control);
-  double* rates = goal.rates + k * (how.replicas - 1);
-  goal.swept[k] += chosen + replicas.run(how.sweeps - chosen, pool, target, rates, control);
-  for (int r = 0; r < replicas.count; ++r) betas[r] = replicas.betas[replicas.order[r]];
-  if (pool.energy(0) > target || goal.count > 1) {
-    for (int r = 0; r < replicas.count && !control.stopped(); ++r) {
-      replicas.get(r);
-      A.sum(replicas.state);
-      pool.offer(replicas.state);
-      A.descend(replicas.state);
-      pool.offer(replicas.state);
-    }
-    offer_neighbors(A, replicas.state, pool, control);
-  }
-  if (pool.energy(0) > target) {
-    Scratch<std::int8_t> reads(std::size_t(replicas.count) * n);
-    for (int r = 0; r < replicas.count; ++r) {
-      replicas.get(replicas.order[r]);
-      A.write(replicas.state.x.data(), reads.data() + r * n);
-    }
-    exchange(A, reads.data(), replicas.count, pool, control);
-  }
-  for (int rank = 0; rank < pool.count; ++rank)
-    A.write(pool.state(rank), goal.states + (k * goal.count + rank) * n);
-  return pool.energy(0) <= target ? goal.targets[k] : pool.energy(0) + A.constant;
+// Check the replicas' β [batch, replicas], from hot to cold: given, or filled if the first one is 0.
+template <class T>
+void require_betas(View<T, 2> betas, int multiple) {
+  require(betas.shape[1] >= 1 && betas.shape[1] % multiple == 0, "expected replicas, a multiple of 16 of them");
+  for (const double* beta = betas.data; beta < betas.at(betas.shape[0]); ++beta)
+    require(*beta >= 0 && *beta < INFINITE, "expected finite betas >= 0");
 }
 
 }  // namespace
 
-void temper(const Tempering& how, const TemperingSearch& goal, Control& control) {
-  const std::int64_t n = how.A.n, size = goal.count * n;
-  control.share_each(how.A.batch, [&](std::int64_t k) {
-    const std::int8_t* clamp = how.clamps + k * n;
+void temper(Control& control, Tempering problem, Out<double, 2> betas, Index sweeps, In<double, 1> targets,
+            Out<std::int8_t, 3> states, Out<double, 2> rates, Out<Index, 1> swept) {
+  const Index n = problem.A.n, count = states.shape[1], size = count * n, replicas_count = betas.shape[1];
+  require_betas(betas, LANES);
+  require(sweeps >= 0 && count >= 1, "expected sweeps >= 0 and a count >= 1");
+  require(rates.shape[1] == replicas_count - 1, "expected rates [batch, replicas - 1]");
+  // Run one search and add its sweeps; return the lowest energy, or the target if that was reached up to rounding.
+  const auto search = [&](Index k, const std::int8_t* clamp) {
+    Model A(problem.A, k, problem.units, clamp);
+    Pool pool(static_cast<int>(count), A.n);
+    Replicas replicas(A, replicas_count, problem.seeds.data[k]);
+    const double target = targets.data[k] - A.constant + 1e-9 * (1 + absolute(A.constant) + A.size());
+    const Index chosen = set_betas(A, replicas, betas.at(k), INFINITE, pool, target, control);
+    swept.data[k] += chosen + replicas.run(sweeps - chosen, pool, target, rates.at(k), control);
+    for (int r = 0; r < replicas.count; ++r) betas.at(k)[r] = replicas.betas[replicas.order[r]];
+    if (pool.energy(0) > target || count > 1) {
+      for (int r = 0; r < replicas.count && !control.stopped(); ++r) {
+        replicas.get(r);
+        A.sum(replicas.state);
+        pool.offer(replicas.state);
+        A.descend(replicas.state);
+        pool.offer(replicas.state);
+      }
+      offer_neighbors(A, replicas.state, pool, control);
+    }
+    if (pool.energy(0) > target) {
+      Scratch<std::int8_t> reads(std::size_t(replicas.count) * n);
+      for (int r = 0; r < replicas.count; ++r) replicas.write(replicas.order[r], reads.data() + r * n);
+      exchange(A, reads.data(), replicas.count, pool, control);
+    }
+    for (int rank = 0; rank < pool.count; ++rank) A.write(pool.state(rank), states.at(k) + rank * n);
+    return pool.energy(0) <= target ? targets.data[k] : pool.energy(0) + A.constant;
+  };
+  control.share_each(problem.A.batch, [&](Index k) {
+    const std::int8_t* clamp = problem.clamps.at(k);
     Scratch<std::int8_t> ruled(n);
     std::memcpy(ruled.data(), clamp, n);
-    if (goal.count == 1 && goal.targets[k] > -INFINITE) rule_out(how, k, goal.targets[k], ruled.data());
-    const bool given = how.betas[k * how.replicas] > 0;
-    goal.swept[k] = 0;
-    const double lowest = search(how, goal, k, ruled.data(), control);
-    if (lowest <= goal.targets[k] || std::memcmp(ruled.data(), clamp, n) == 0 || control.stopped()) return;
-    Scratch<std::int8_t> states(size);
-    std::memcpy(states.data(), goal.states + k * size, size);
-    if (!given) how.betas[k * how.replicas] = 0;
-    if (search(how, goal, k, clamp, control) >= lowest) std::memcpy(goal.states + k * size, states.data(), size);
+    if (count == 1 && targets.data[k] > -INFINITE) rule_out(problem, k, targets.data[k], ruled.data());
+    const bool given = betas.at(k)[0] > 0;
+    swept.data[k] = 0;
+    const double lowest = search(k, ruled.data());
+    if (lowest <= targets.data[k] || std::memcmp(ruled.data(), clamp, n) == 0 || control.stopped()) return;
+    Scratch<std::int8_t> before(size);
+    std::memcpy(before.data(), states.at(k), size);
+    if (!given) betas.at(k)[0] = 0;
+    if (search(k, clamp) >= lowest) std::memcpy(states.at(k), before.data(), size);
   });
 }
 
-void temper_sample(const Tempering& how, const TemperingSample& goal, Control& control) {
-  const std::int64_t n = how.A.n;
-  control.share_each(how.A.batch, [&](std::int64_t k) {
-    const std::int8_t* clamp = how.clamps + k * n;
-    const Model A(how.A, k, how.units, clamp);
+void temper_sample(Control& control, Tempering problem, Out<double, 2> betas, In<double, 1> colds, Index burn,
+                   Index thin, Out<std::int8_t, 3> states) {
+  require_betas(betas, LANES);
+  require(burn >= 0 && thin >= 0, "expected burn >= 0 and thin >= 0");
+  for (Index k = 0; k < colds.shape[0]; ++k) require(colds.data[k] >= 0, "expected colds >= 0");
+  control.share_each(problem.A.batch, [&](Index k) {
+    const Model A(problem.A, k, problem.units, problem.clamps.at(k));
     Pool pool(1, A.n);
-    Replicas replicas(A, how.replicas, how.seeds[k]);
-    Scratch<double> rates(how.replicas);
-    double* betas = how.betas + k * how.replicas;
-    set_betas(A, replicas, betas, goal.colds[k], pool, -INFINITE, control);
-    for (int r = 0; r < replicas.count; ++r) betas[r] = replicas.betas[r];
-    replicas.run(goal.burn, pool, -INFINITE, rates.data(), control);
-    for (std::int64_t read = 0; read < goal.reads; ++read) {
-      replicas.run(goal.thin, pool, -INFINITE, rates.data(), control);
-      replicas.get(replicas.order[replicas.count - 1]);
-      A.write(replicas.state.x.data(), goal.states + (k * goal.reads + read) * n);
+    Replicas replicas(A, betas.shape[1], problem.seeds.data[k]);
+    Scratch<double> rates(replicas.count);
+    set_betas(A, replicas, betas.at(k), colds.data[k], pool, -INFINITE, control);
+    for (int r = 0; r < replicas.count; ++r) betas.at(k)[r] = replicas.betas[r];
+    replicas.run(burn, pool, -INFINITE, rates.data(), control);
+    for (Index read = 0; read < states.shape[1]; ++read) {
+      replicas.run(thin, pool, -INFINITE, rates.data(), control);
+      replicas.write(replicas.order[replicas.count - 1], states.at(k) + read * A.all);
     }
   });
 }
 
-void move_chains(const Tempering& how, std::int8_t* states, Control& control) {
-  const std::int64_t n = how.A.n, count = how.replicas;
-  control.share_each(how.A.batch, [&](std::int64_t k) {
-    const std::int8_t* clamp = how.clamps + k * n;
-    const Model A(how.A, k, how.units, clamp);
-    Replicas replicas(A, (count + LANES - 1) / LANES * LANES, how.seeds[k]);
-    for (int r = 0; r < replicas.count; ++r)
-      replicas.betas[r] = static_cast<float>(how.betas[k * count + (r < count ? r : 0)]);
+void move_chains(Control& control, Tempering problem, In<double, 2> betas, Index sweeps,
+                 Out<std::int8_t, 3> states) {
+  const Index n = problem.A.n, count = betas.shape[1];
+  require_betas(betas, 1);
+  require(sweeps >= 0, "expected sweeps >= 0");
+  require_bits(states);
+  control.share_each(problem.A.batch, [&](Index k) {
+    const Model A(problem.A, k, problem.units, problem.clamps.at(k));
+    Replicas replicas(A, (count + LANES - 1) / LANES * LANES, problem.seeds.data[k]);
+    for (int r = 0; r < replicas.count; ++r) replicas.betas[r] = static_cast<float>(betas.at(k)[r < count ? r : 0]);
     for (int r = 0; r < count; ++r) {
-      A.load_bits(replicas.state, states + (k * count + r) * n);
+      A.load_bits(replicas.state, states.at(k) + r * n);
       replicas.set(r);
     }
-    for (std::int64_t sweep = 0; sweep < how.sweeps && !control.stopped(); ++sweep) replicas.sweep();
-    for (int r = 0; r < count; ++r) {
-      replicas.get(r);
-      A.write(replicas.state.x.data(), states + (k * count + r) * n);
-    }
+    for (Index sweep = 0; sweep < sweeps && !control.stopped(); ++sweep) replicas.sweep();
+    for (int r = 0; r < count; ++r) replicas.write(r, states.at(k) + r * n);
   });
 }
 

@@ -1,4 +1,4 @@
-"""Learn one QUBO from samples: p(x) ∝ exp(-xᵀAx), an Ising model, a Potts model or a Boltzmann machine."""
+"""Learn one QUBO from samples: Ising, Potts and Boltzmann models."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ __all__ = ["BoltzmannMachine", "LogPartition"]
 
 Method = Literal["auto", "exact", "pseudo", "screening", "persistent"]
 
-#: Bits up to which log Z is a sum over all states, in scores and in training by "auto", and up to which draws are exact
+#: The most bits for sums over all states, and for exact draws.
 EXACT_SCORE, EXACT_DRAWS = 24, 20
-#: Numbers of a product of samples and A above which it is computed in float32.
+#: Larger products of samples and A are computed in float32.
 SINGLE = 1e8
 #: Chains and temperatures of annealed importance sampling.
 CHAINS, RUNGS = 256, 1000
 
 
 class LogPartition(NamedTuple):
-    """log Z and its standard error, which is 0 if it is a sum over all states."""
+    """log Z and its standard error, 0 if exact."""
 
     value: float
     error: float
@@ -55,24 +55,24 @@ class LogPartition(NamedTuple):
 
 @dataclass
 class BoltzmannMachine:
-    """A QUBO whose Boltzmann distribution p(x) ∝ exp(-xᵀAx) fits samples; an estimator in the manner of scikit-learn.
+    """Fit a QUBO whose Boltzmann distribution p(x) ∝ exp(-xᵀAx) matches samples.
 
     Args:
-        pattern: the pairs of bits that may be coupled: a Topology or edges ``[2, m]`` over visible bits, then hidden
-            ones; by default all pairs but those within a group.
+        pattern: the pairs of bits that may be coupled: a Topology or edges ``[2, m]`` over visible
+            bits, then hidden ones; by default all pairs but those within a group.
         hidden: the number of hidden bits.
-        groups: sets of visible bits of which exactly one is 1: each is a variable of a Potts model.
-        l1, l2: penalties l1 Σ|J_ij| + l2 ΣJ_ij² of couplings of spins, or of bits with groups, where l2 also holds for
-            linear terms.
-        method: ``exact`` likelihood; ``pseudo``, the likelihood of each bit or group given all others (Besag 1975);
-            ``screening``, an objective for the structure of spin glasses (Vuffray et al., NeurIPS 2016); ``persistent``
-            chains (Tieleman, ICML 2008), for any size with hidden bits. ``auto`` is exact up to 24 bits, then
-            persistent with hidden bits and pseudo without.
+        groups: sets of visible bits of which exactly one is 1: variables of a Potts model.
+        l1, l2: penalties l1 Σ|J_ij| + l2 ΣJ_ij² of couplings of spins, or of bits with groups,
+            where l2 also holds for linear terms.
+        method: ``exact`` likelihood; ``pseudo``-likelihood (Besag 1975); ``screening`` for the
+            structure of spin glasses (Vuffray et al., NeurIPS 2016); ``persistent`` chains
+            (Tieleman, ICML 2008). ``auto`` is exact up to 24 bits, then persistent with hidden bits
+            and pseudo without.
         steps: the most iterations of L-BFGS, or the number of steps of ``persistent``.
         seed: fixes first values, chains and draws.
 
     Attributes:
-        couplings_: A ``[n, n]``, upper triangular, float64, of all bits; ``to_ising(A[None])`` gives spins.
+        couplings_: A ``[n, n]`` of all bits, upper triangular, float64.
         visible_: the number of visible bits.
 
     >>> X = np.random.default_rng(0).integers(0, 2, (500, 3))
@@ -121,7 +121,7 @@ class BoltzmannMachine:
         return self
 
     def log_partition(self) -> LogPartition:
-        """Return log Z: exact up to 24 bits, else by annealed importance sampling with its standard error.
+        """Return log Z: exact up to 24 bits, else by annealed importance sampling.
 
         Reference: Neal, Statistics and Computing 2001.
         """
@@ -133,7 +133,7 @@ class BoltzmannMachine:
         return self._log_z
 
     def score(self, X: Any, sample_weight: Any = None) -> float:
-        """Return the mean log-likelihood of samples; :meth:`log_partition` has the error of its estimate."""
+        """Return the mean log-likelihood of samples."""
         A = self._fitted()
         X, weights = _samples(X, sample_weight, as_groups(self.groups))
         if X.shape[1] != self.visible_:
@@ -143,7 +143,7 @@ class BoltzmannMachine:
     def sample(self, n: int, clamp: Clamp | None = None) -> Tensor:
         """Draw ``n`` states of the visible bits, ``[n, visible]``, given the clamped ones.
 
-        Draws are independent and exact up to 20 free bits; beyond, they come from parallel tempering.
+        Draws are exact up to 20 free bits, then from parallel tempering.
         """
         check_counts(n=n)
         A, groups = self._fitted(), as_groups(self.groups)
@@ -162,8 +162,10 @@ class BoltzmannMachine:
     def save(self, path: Path | str) -> None:
         """Write the fitted machine as one safetensors file."""
         names = ("hidden", "l1", "l2", "method", "steps", "seed")
-        options = {"groups": self.groups and self.groups.members, **{name: getattr(self, name) for name in names}}
-        write_tensors(Path(path), {"couplings": self._fitted()}, bits=len(self._fitted()), options=json.dumps(options))
+        options: dict[str, Any] = {name: getattr(self, name) for name in names}
+        options["groups"] = self.groups and self.groups.members
+        A = self._fitted()
+        write_tensors(Path(path), {"couplings": A}, bits=len(A), options=json.dumps(options))
 
     @classmethod
     def load(cls, path: Path | str) -> BoltzmannMachine:
@@ -173,7 +175,7 @@ class BoltzmannMachine:
             bits, options = int(notes["bits"]), json.loads(notes["options"])
             machine = cls(**{**options, "groups": options["groups"] and Groups(options["groups"])})
         except (KeyError, ValueError, TypeError, AttributeError) as error:
-            raise QubolearnError(f"{path} is not a Boltzmann machine ({type(error).__name__}: {error})") from error
+            raise QubolearnError(f"{path} is not a Boltzmann machine ({error!r})") from error
         like = {"couplings": torch.zeros(bits, bits, dtype=torch.float64)}
         machine.couplings_ = read_tensors(Path(path), like)[0]["couplings"]
         machine.visible_, machine._log_z = bits - machine.hidden, None
@@ -185,7 +187,6 @@ class BoltzmannMachine:
         return self.couplings_
 
     def _bits(self, visible: int | None = None) -> float:
-        """Return log2 of the number of states."""
         n = (self.visible_ if visible is None else visible) + self.hidden
         return allowed_bits(as_clamp(None, 1, n), as_groups(self.groups)).item()
 
@@ -194,20 +195,20 @@ class BoltzmannMachine:
         best = "exact" if exact else "persistent" if self.hidden else "pseudo"
         method = best if self.method == "auto" else self.method
         if self.hidden and method in ("pseudo", "screening"):
-            raise QubolearnError(f"method={method!r} cannot fit hidden={self.hidden} bits; use exact or persistent")
+            raise QubolearnError(f"method={method!r} cannot fit hidden={self.hidden} bits; use persistent")
         if self.groups is not None and method == "screening":
             raise QubolearnError("method='screening' is for bits without groups; use pseudo")
         return method
 
     def _edges(self, n: int) -> Tensor:
-        """Return the pairs ``[2, m]`` that may be coupled."""
         size, groups = n + self.hidden, as_groups(self.groups)
         groups.check(n)
         edges = torch.triu_indices(size, size, 1) if self.pattern is None else self.pattern
         if isinstance(edges, Topology):
             edges = torch.tensor(edges.couplers, dtype=torch.int64).reshape(-1, 2).T
         if edges.ndim != 2 or len(edges) != 2 or not bool(((edges >= 0) & (edges < size)).all()):
-            raise QubolearnError(f"pattern {list(edges.shape)} does not fit {n} visible and {self.hidden} hidden bits")
+            what = f"{n} visible and {self.hidden} hidden bits"
+            raise QubolearnError(f"pattern {list(edges.shape)} does not fit {what}")
         number = groups.of_bits(size)
         return edges[:, (number[edges[0]] != number[edges[1]]) | (number[edges[0]] < 0)]
 
@@ -215,14 +216,13 @@ class BoltzmannMachine:
         if not self.l2 and self.method != "persistent":
             constant = (X[0] == X).all(0).nonzero()[:, 0].tolist()
             if constant:
-                value = int(X[0, constant[0]])
-                raise QubolearnError(f"column {constant[0]} of X is always {value}; remove it, or pass l2=1e-3")
+                what = f"column {constant[0]} of X is always {int(X[0, constant[0]])}"
+                raise QubolearnError(f"{what}; remove it, or pass l2=1e-3")
         if len(X) < parameters and not (self.l1 or self.l2):
             warnings.warn(f"{len(X)} samples for {parameters} parameters: pass l1 or l2", stacklevel=3)
 
 
 def _samples(X: Any, weights: Any, groups: Groups) -> tuple[Tensor, Tensor]:
-    """Return samples in float64 and weights that sum to 1; raise for anything but bits, in groups if there are some."""
     try:
         X = torch.as_tensor(X if isinstance(X, Tensor) else np.asarray(X, np.float64)).double()
         weights = torch.ones(len(X)) if weights is None else torch.as_tensor(np.asarray(weights, np.float64))
@@ -240,60 +240,70 @@ def _samples(X: Any, weights: Any, groups: Groups) -> tuple[Tensor, Tensor]:
         raise QubolearnError(f"sample {int(broken[0])} has a group without exactly one 1")
     total = float(weights.sum())
     if weights.shape != (len(X),) or not bool((weights >= 0).all()) or not 0 < total < math.inf:
-        raise QubolearnError(f"sample_weight {list(weights.shape)} of sum {total:g}; expected [{len(X)}], at least 0")
+        what = f"sample_weight {list(weights.shape)} of sum {total:g}"
+        raise QubolearnError(f"{what}; expected [{len(X)}], at least 0")
     return X, weights.double() / total
 
 
 def _free_energies(A: Tensor, V: Tensor) -> Tensor:
-    """Return -log Σ_h exp(-E(v, h)) of visible states ``[N, n]``, for A of all bits."""
+    """Return -log Σ_h exp(-E(v, h)) of visible states ``[N, n]``."""
     n = V.shape[1]
     visible = ((V @ A[:n, :n]) * V).sum(1)
     if len(A) == n:
         return visible
     inner = A[n:, n:]
     fields = V @ (A[:n, n:] + A[n:, :n].T) + inner.diagonal()
-    if not bool((inner - inner.diagonal().diag()).detach().any()):  # no couplings between hidden bits
+    if not bool((inner - inner.diagonal().diag()).detach().any()):
         return visible - torch.nn.functional.softplus(-fields).sum(1)
     return visible - log_partition(inner - inner.diagonal().diag() + torch.diag_embed(fields))
 
 
 class _Learner:
-    """Objectives as functions of θ = (linear terms, couplings), of spins without groups and of bits with them."""
+    """Objectives of θ = (linear terms, couplings) of spins, or bits with groups."""
 
-    def __init__(self, X: Tensor, weights: Tensor, edges: Tensor, size: int, groups: Groups, hidden: int) -> None:
-        packed, inverse = np.unique(np.packbits(X.numpy().astype(np.uint8), axis=1), axis=0, return_inverse=True)
+    def __init__(
+        self, X: Tensor, weights: Tensor, edges: Tensor, size: int, groups: Groups, hidden: int
+    ) -> None:
+        bits = np.packbits(X.numpy().astype(np.uint8), axis=1)
+        packed, inverse = np.unique(bits, axis=0, return_inverse=True)
         first = np.zeros(len(packed), np.int64)
         first[inverse.ravel()] = np.arange(len(X))
-        self.weights = torch.zeros(len(packed)).double().index_add(0, torch.from_numpy(inverse.ravel()), weights)
+        same = torch.from_numpy(inverse.ravel())
+        self.weights = torch.zeros(len(packed)).double().index_add(0, same, weights)
         self.X, self.edges, self.size, self.groups, self.hidden = X[first], edges, size, groups, hidden
         self.dtype = torch.float32 if self.X.numel() * size > SINGLE else torch.float64
         self.S = ((2 * self.X - 1) if not len(groups) else self.X).to(self.dtype)
         self.moments = self.X.T @ (self.weights[:, None] * self.X)
 
     def matrix(self, theta: Tensor) -> Tensor:
-        """Return the couplings, upper triangular ``[size, size]``."""
         W = torch.zeros(self.size, self.size, dtype=theta.dtype)
         return W.index_put((self.edges[0], self.edges[1]), theta[self.size :])
 
     def qubo(self, theta: Tensor) -> Tensor:
-        """Return A ``[size, size]``."""
         if len(self.groups):
             return self.matrix(theta) + theta[: self.size].diag()
         return from_ising(self.matrix(theta)[None], theta[None, : self.size])[0][0]
 
     def fields(self, theta: Tensor) -> Tensor:
-        """Return what each bit adds to the energy in each sample, half of it for spins: ``[unique, size]``."""
+        """Return what each bit adds to each energy, half of it for spins."""
         W = self.matrix(theta).to(self.dtype)
         return self.S @ (W + W.T) + theta[: self.size].to(self.dtype)
+
+    def mean_energy(self, A: Tensor) -> Tensor:
+        """Return the mean free energy of the samples."""
+        if self.hidden:
+            return (self.weights * _free_energies(A, self.X)).sum()
+        return (self.moments * A).sum()
 
     def exact(self, theta: Tensor) -> Tensor:
         """Return minus the mean log-likelihood."""
         A = self.qubo(theta)
-        down = (self.weights * _free_energies(A, self.X)).sum() if self.hidden else (self.moments * A).sum()
-        return down + log_partition(A[None], groups=self.groups if len(self.groups) else None)[0]
+        return (
+            self.mean_energy(A) + log_partition(A[None], groups=self.groups if len(self.groups) else None)[0]
+        )
 
     def pseudo(self, theta: Tensor) -> Tensor:
-        """Return minus the mean log of the product of conditional probabilities."""
+        """Return minus the mean log of the conditional probabilities."""
         fields, weights = self.fields(theta), self.weights.to(self.dtype)
         if not len(self.groups):
             return (weights @ torch.nn.functional.softplus(2 * self.S * fields)).sum().double()
@@ -307,20 +317,24 @@ class _Learner:
         return value
 
     def screening(self, theta: Tensor) -> Tensor:
-        """Return Σ_i log of the mean of exp(E_i), with the part E_i of the energy that spin i enters."""
+        """Return Σ_i log of the mean of exp(E_i), E_i the energy that spin i enters."""
         return ((self.S * self.fields(theta)).double() + self.weights.log()[:, None]).logsumexp(0).sum()
 
 
-def _minimize(objective: Callable[[Tensor], Tensor], start: npt.NDArray[np.float64], size: int, how: Any) -> Any:
-    """Return the minimizer of objective + penalties by L-BFGS; with l1, couplings are differences of two parts >= 0."""
+def _minimize(
+    objective: Callable[[Tensor], Tensor], start: npt.NDArray[np.float64], size: int, how: Any
+) -> Any:
+    """Minimize by L-BFGS; with l1, couplings are differences of two parts >= 0."""
     from scipy.optimize import minimize
 
     m, l1 = len(start) - size, how.l1
     penalized = slice(0 if how.groups is not None else size, None)
 
+    def merged(z: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return np.concatenate([z[:size], z[size : size + m] - z[size + m :]]) if l1 else z
+
     def value(z: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
-        theta = torch.from_numpy(np.concatenate([z[:size], z[size : size + m] - z[size + m :]]) if l1 else z.copy())
-        theta.requires_grad_()
+        theta = torch.from_numpy(merged(z).copy()).requires_grad_()
         loss = objective(theta) + how.l2 * theta[penalized].square().sum()
         slope = torch.autograd.grad(loss, theta)[0].numpy()
         if not l1:
@@ -331,24 +345,24 @@ def _minimize(objective: Callable[[Tensor], Tensor], start: npt.NDArray[np.float
     options = {"maxiter": how.steps, "maxfun": 2 * how.steps, "ftol": 1e-12, "gtol": 1e-7, "maxcor": 20}
     bounds = [(None, None)] * size + [(0, None)] * (2 * m) if l1 else None
     z = np.concatenate([start[:size], start[size:].clip(0), (-start[size:]).clip(0)]) if l1 else start
-    z = minimize(value, z, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-    return np.concatenate([z[:size], z[size : size + m] - z[size + m :]]) if l1 else z
+    return merged(minimize(value, z, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x)
 
 
 def _chains_fit(learner: _Learner, start: npt.NDArray[np.float64], how: Any, rate: float = 0.05) -> Any:
-    """Return θ after steps of Adam whose gradient is estimated by chains that live on; its last half is averaged."""
+    """Return θ by Adam with persistent chains, averaged over the last half."""
     theta = torch.from_numpy(start).requires_grad_()
     optimizer = torch.optim.Adam([theta], rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, how.steps, rate / 20)
-    states = torch.randint(0, 2, (1, CHAINS, learner.size), generator=stream(how.seed, "begin"), dtype=torch.int8)
+    random = stream(how.seed, "begin")
+    states = torch.randint(0, 2, (1, CHAINS, learner.size), generator=random, dtype=torch.int8)
     total, first = torch.zeros_like(theta), how.steps // 2
     for step in range(how.steps):
         A = learner.qubo(theta)
         seeds = instance_seeds(derive_seed(how.seed, "chains", step), 1)
         move_chains(A.detach()[None], states, [1.0] * CHAINS, 5, seeds, groups=learner.groups)
-        down = (learner.weights * _free_energies(A, learner.X)).sum() if learner.hidden else (learner.moments * A).sum()
         couplings = theta[learner.size :]
-        loss = down - energies(A[None], states.double())[0].mean() + how.l2 * couplings.square().sum()
+        loss = learner.mean_energy(A) - energies(A[None], states.double())[0].mean()
+        loss = loss + how.l2 * couplings.square().sum()
         optimizer.zero_grad()
         (loss + how.l1 * couplings.abs().sum()).backward()
         optimizer.step()
@@ -359,7 +373,6 @@ def _chains_fit(learner: _Learner, start: npt.NDArray[np.float64], how: Any, rat
 
 
 def _annealed(A: Tensor, groups: Groups, seed: int) -> LogPartition:
-    """Return log Z by annealed importance sampling from the uniform distribution over allowed states."""
     n = len(A)
     states = torch.randint(0, 2, (1, CHAINS, n), generator=stream(seed, "begin"), dtype=torch.int8)
     for number, group in enumerate(groups.members):

@@ -1,7 +1,7 @@
-"""Learn from costs: the network predicts a QUBO, the decision is its minimizer, and the true QUBO scores it.
+"""Learn from costs: the true QUBO scores the minimizer of the predicted one.
 
-Data are pairs (p, A_true). A loss compares the predicted A with A_true by the decisions that they lead to; the score is
-normalized regret, Σ (E_true(x) - E_true(x̂)) / Σ |E_true(x̂)| with the decision x of A and the best decision x̂.
+The score is normalized regret, Σ (E_true(x) - E_true(x̂)) / Σ |E_true(x̂)|, with the decision x of
+A and the best decision x̂.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ __all__ = ["CostData", "CostRegression", "ListedStates", "PerturbedFenchelYoung"
 
 
 class CostData(Arrays):
-    """Inputs p ``[N, m]`` with the true QUBOs of their decisions, as a problem whose score is normalized regret.
+    """Inputs p ``[N, m]`` with the true QUBOs of their decisions, scored by normalized regret.
 
     Args:
-        p: NumPy or torch, ``[N, m]``, or a structure of arrays with N rows that the network accepts.
-        A_true: the true QUBOs ``[N, n, n]``, NumPy or torch, or a :class:`qubolearn.SparseQubo`.
+        p: NumPy or torch, ``[N, m]``, or a structure of arrays with N rows.
+        A_true: the true QUBOs ``[N, n, n]``, or a :class:`qubolearn.SparseQubo`.
         groups: sets of bits of which exactly one is 1 in every decision.
-        clamp: bits with known values, as in :func:`qubolearn.solve`, or a function of p that returns them.
-        solver: finds the best decisions x̂, and scores; exact for few bits by default (:class:`qubolearn.AutoSolver`).
+        clamp: bits with known values, as in :func:`qubolearn.solve`, or a function of p.
+        solver: finds the best decisions x̂; by default :class:`qubolearn.AutoSolver`.
         x: the best decisions ``[N, n]``, if they are known.
         validation, test, seed: the split, as for :class:`qubolearn.Arrays`.
 
@@ -68,23 +68,24 @@ class CostData(Arrays):
             x = solve(costs, self.solver, 1, clamp=self.clamp(as_tensors(p)), groups=groups).states[:, 0]
         super().__init__(p, x, validation=validation, test=test, seed=seed, answer=costs)
         if count_rows(self.instances.p) != len(costs) or self.bits != costs.shape[2]:
-            raise QubolearnError(f"A_true is {list(costs.shape)}; expected {len(x)} QUBOs of {self.bits} bits as x has")
+            shape = list(costs.shape)
+            raise QubolearnError(f"A_true is {shape}; expected {len(x)} QUBOs of {self.bits} bits, as x has")
 
     @property
     def groups(self) -> Groups | None:
         return self._groups
 
     def clamp(self, p: Any) -> Any:
-        """Return the known bits of the instances p."""
         return self._clamp(p) if callable(self._clamp) else self._clamp
 
     def default_solver(self) -> Solver:
         return self.solver
 
     def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
-        """Return ``regret``, scaled so that its mean is the normalized regret, and ``optimal``, 1 if it is zero."""
+        """Return ``regret``, normalized in the mean, and ``optimal``, 1 if it is zero."""
         A_true: Any = instances.answer
-        excess, best = regret(A_true, answer, instances.x_true), energies(A_true.to(torch.float64), instances.x_true)
+        excess = regret(A_true, answer, instances.x_true)
+        best = energies(A_true.to(torch.float64), instances.x_true)
         scale = best.abs().mean().clamp_min(torch.finfo(torch.float32).tiny)
         return {"regret": excess / scale, "optimal": (excess <= 1e-6 * scale).double()}
 
@@ -98,17 +99,18 @@ def _tensor(A_true: Any) -> Tensor:
 
 
 def regret(A_true: Qubo, x: Tensor, x_best: Tensor) -> Tensor:
-    """Return E_true(x) - E_true(x_best) ``[batch]`` of decisions ``[batch, n]``, in float64."""
+    """Return E_true(x) - E_true(x_best) ``[batch]`` in float64."""
     found = energies(A_true.to(torch.float64), torch.stack([x, x_best], 1))
     return found[:, 0] - found[:, 1]
 
 
 @dataclass(frozen=True)
 class SPOPlus(EnergyLoss):
-    """A convex bound of the regret: max_x (E_true(x) - 2E(x)) + 2E(x̂) - E_true(x̂), for minimized energies.
+    """A convex bound of the regret: max_x (E_true(x) - 2E(x)) + 2E(x̂) - E_true(x̂).
 
-    The maximum is at x̃ = argmin of 2A - A_true, so ∂L/∂A = 2(φ(x̂) - φ(x̃)). Cost: one solver call. If the network
-    can express the costs, :class:`CostRegression` needs less data. Elmachtoub and Grigas, Management Science 2022.
+    The maximum is at x̃ = argmin of 2A - A_true, so ∂L/∂A = 2(φ(x̂) - φ(x̃)), with one solver call.
+    If the network can express the costs, :class:`CostRegression` needs less data. Elmachtoub and
+    Grigas, Management Science 2022.
 
     >>> from qubolearn import Batch, ExhaustiveSearch, Instances
     >>> A_true, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 1.0]])
@@ -130,10 +132,10 @@ class SPOPlus(EnergyLoss):
 
 @dataclass(frozen=True)
 class PerturbedFenchelYoung(EnergyLoss):
-    """E(x̂) - E_Z[min_x E(x; A + σZ)], with normal noise Z on the entries of A that are not zero.
+    """E(x̂) - E_Z[min_x E(x; A + σZ)], with normal noise Z on nonzero entries of A.
 
-    ∂L/∂A = φ(x̂) - E[φ(x*)], so that the mean decision under noise becomes x̂. It uses the best decisions only, not
-    their costs. Cost: ``samples`` solver calls. Reference: Berthet et al., NeurIPS 2020.
+    ∂L/∂A = φ(x̂) - E[φ(x*)]. It uses the best decisions, not their costs, and ``samples`` solver
+    calls. Reference: Berthet et al., NeurIPS 2020.
 
     Args:
         strength: σ, the standard deviation of the noise, in units of A.
@@ -168,7 +170,7 @@ class PerturbedFenchelYoung(EnergyLoss):
 
 @dataclass(frozen=True)
 class CostRegression(Loss):
-    """The two-stage baseline: the mean square of (A_ij + A_ji) - (A_true_ij + A_true_ji) over i <= j; no solver.
+    """The two-stage baseline: the mean square error of A_ij + A_ji over i <= j; no solver.
 
     Reference: Elmachtoub and Grigas, Management Science 2022.
 
@@ -189,9 +191,9 @@ class CostRegression(Loss):
 
 @dataclass(frozen=True, eq=False)
 class ListedStates(QuboSolver):
-    """Search a list of allowed states ``[s, n]``, exactly: for decisions with constraints that groups cannot express.
+    """Search a list of allowed states ``[s, n]`` exactly.
 
-    Paths, tours, assignments or subsets of up to about 10,000 states are solved by one matrix product.
+    Paths, tours, assignments or subsets of up to about 10,000 states are one matrix product.
 
     >>> solver = ListedStates(torch.tensor([[1, 0], [0, 1]]))
     >>> solver(torch.tensor([[[1.0, -3.0], [0.0, 0.0]]]), 1).states.tolist()
@@ -208,22 +210,21 @@ class ListedStates(QuboSolver):
         object.__setattr__(self, "states", torch.unique(states, dim=0))
 
     def search(self, A: Tensor, count: int) -> SearchResult:
-        """Return the lowest listed states."""
         if self.states.shape[1] != A.shape[2] or count > len(self.states):
             size = list(self.states.shape)
             raise QubolearnError(f"A is {list(A.shape)} and count={count}, but the listed states are {size}")
         states = self.states.to(A)
         i, j = (A != 0).any(0).nonzero().T
         E = A[:, i, j] @ (states[:, i] * states[:, j]).T  # [batch, s]
-        return SearchResult(states[E.topk(count, 1, largest=False).indices], {"source": "exhaustive"}, distinct=True)
+        lowest = states[E.topk(count, 1, largest=False).indices]
+        return SearchResult(lowest, {"source": "exhaustive"}, distinct=True)
 
 
 def _costs(A: Qubo, batch: Batch, name: str) -> Qubo:
-    """Return the true QUBOs of a batch in A's dtype."""
     A_true: Any = batch.answer
     if not isinstance(A_true, (Tensor, SparseQubo)) or A_true.shape != A.shape:
         given = list(getattr(A_true, "shape", []))
-        raise QubolearnError(f"{name} needs true QUBOs {list(A.shape)}, got answers {given}; pass CostData(p, A_true)")
+        raise QubolearnError(f"{name} needs A_true {list(A.shape)}, got {given}; pass CostData(p, A_true)")
     return A_true.to(A.device, A.dtype)
 
 

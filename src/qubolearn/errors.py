@@ -1,4 +1,4 @@
-"""QubolearnError for bad input, which the command line turns into one line and exit code 2, and checks of arguments."""
+"""QubolearnError for bad input, and checks of arguments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class QubolearnError(ValueError):
-    """Bad input, described in one line: the value, the limit and the remedy; control characters are escaped.
+    """Bad input, described in one line: the value, the limit and the remedy.
 
     >>> print(QubolearnError("cannot read a\\nb"))
     cannot read a\\nb
@@ -47,17 +47,17 @@ class NonFiniteError(QubolearnError):
 
 
 class CallbackError(QubolearnError):
-    """A callback failed; the message names it and the step, and its own error is the cause."""
+    """A callback failed; the message names it and the step."""
 
 
 class error_context:
-    """A context for user-defined code: an error gets a note such as "raised in the loss MyLoss, given A [2, 4, 4]".
+    """Add a note to errors of user code, such as "raised in the loss MyLoss, given A [2, 4, 4]".
 
-    Contexts may be nested; the note is one line, innermost first. A QubolearnError gets none.
+    Contexts may be nested; the note is one line. A QubolearnError gets none.
 
     Args:
         part: what runs here, such as ``the loss``.
-        whose: the value that it belongs to; functions and values with a ``repr`` of one line are shown by it.
+        whose: the value that it belongs to.
         given: tensors by name, whose shapes are shown.
     """
 
@@ -77,13 +77,13 @@ class error_context:
             error.add_note(f"raised in {self}")
 
     def __str__(self) -> str:
-        shapes = [f"{name} {list(value.shape)}" for name, value in self._given.items() if hasattr(value, "shape")]
+        tensors = {name: value for name, value in self._given.items() if hasattr(value, "shape")}
+        shapes = ", ".join(f"{name} {list(value.shape)}" for name, value in tensors.items())
         name = "" if self._whose is None else f" {_short(self._whose)}"
-        return printable(f"{self._part}{name}" + (f", given {', '.join(shapes)}" if shapes else ""))
+        return printable(f"{self._part}{name}" + (f", given {shapes}" if shapes else ""))
 
 
 def _short(whose: object) -> str:
-    """Return a value as short text, or the name of its class if that is long."""
     text = str(whose)
     return text if len(text) <= 60 and text.isprintable() and " at 0x" not in text else type(whose).__name__
 
@@ -106,7 +106,6 @@ def counted(number: int, noun: str) -> str:
 
 
 def missing_extra(what: str, extra: str) -> QubolearnError:
-    """Return the error for an optional dependency that is not installed."""
     return QubolearnError(f"{what} needs: pip install 'qubolearn[{extra}]'")
 
 
@@ -124,21 +123,24 @@ def check_counts(**counts: object) -> None:
 
 
 def check_numbers(zero: bool = False, **numbers: object) -> None:
-    """Raise unless every value is a finite number above 0, or with ``zero`` at least 0."""
+    """Raise unless every value is finite and above 0, or with ``zero`` at least 0."""
     for name, value in numbers.items():
-        if not (isinstance(value, Real) and math.isfinite(value) and (float(value) > 0 or (zero and value == 0))):
-            raise QubolearnError(f"{name}={value!r}; expected a finite number {'of at least' if zero else 'above'} 0")
+        finite = isinstance(value, Real) and math.isfinite(value)
+        if not finite or not (float(value) > 0 or (zero and value == 0)):  # type: ignore[arg-type]
+            least = "of at least" if zero else "above"
+            raise QubolearnError(f"{name}={value!r}; expected a finite number {least} 0")
 
 
 def check_nondecreasing(count: int, **numbers: Any) -> None:
-    """Raise unless every value holds ``count`` finite numbers above 0 in nondecreasing order."""
+    """Raise unless every value is ``count`` nondecreasing positive numbers."""
     for name, values in numbers.items():
         try:
-            fits = len(values) == count and all(0 < a <= b < math.inf for a, b in pairwise((values[0], *values)))
+            pairs = pairwise((values[0], *values))
+            fits = len(values) == count and all(0 < a <= b < math.inf for a, b in pairs)
         except TypeError:
             fits = False
         if not fits:
-            raise QubolearnError(f"{name}={values!r}; expected {count} finite numbers above 0, the smallest first")
+            raise QubolearnError(f"{name}={values!r}; expected {count} finite numbers above 0, ascending")
 
 
 def convert(value: Any, hint: Any, what: str) -> Any:
@@ -161,4 +163,5 @@ def convert(value: Any, hint: Any, what: str) -> Any:
         choices = [str(choice) for part in parts if get_origin(part) is Literal for choice in get_args(part)]
         if choices and isinstance(value, str):
             raise unknown_name(what, value[:40], choices) from error
-        raise QubolearnError(f"{what}={repr(value)[:40]}; {str(error).replace('Expected', 'expected')}") from error
+        reason = str(error).replace("Expected", "expected")
+        raise QubolearnError(f"{what}={repr(value)[:40]}; {reason}") from error

@@ -1,8 +1,9 @@
-"""A learned QUBO as a scikit-learn classifier, for labels that are predicted together. Needs ``qubolearn[sklearn]``."""
+"""A learned QUBO as a multi-label classifier; needs ``qubolearn[sklearn]``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from itertools import pairwise
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from qubolearn.chips.topologies import Topology, topology
-from qubolearn.errors import QubolearnError, missing_extra
+from qubolearn.errors import QubolearnError, check_counts, check_numbers, missing_extra
 from qubolearn.networks import QuboNetwork, Standardize
 from qubolearn.solvers import Solver, auto_solver, pair_marginals, solve
 from qubolearn.training.defaults import SCALES
@@ -28,33 +29,33 @@ except ImportError as error:
 
 __all__ = ["QuboClassifier"]
 
-#: Up to this number of labels couplings depend on the features, predictions are minimizers over all states, and
-#: probabilities are sums over them. Beyond, couplings are constant, and both take the label sets of the training data.
+#: Up to this number of labels couplings depend on the features, and predictions cover
+#: all states. Beyond, they cover the label sets of the training data.
 EXACT_LABELS = 14
-MAX_SETS = 1000  # of the training data, to which the likelihood compares; frequent ones come first
-#: Multiples of alpha in the order of early stopping, and after how many without a lower loss it stops.
+MAX_SETS = 1000  # in the likelihood, frequent ones first
+#: Multiples of alpha, in order, and how many without a lower loss stop the search.
 PATH, PATIENCE = tuple(10.0 ** (k / 2) for k in range(3, -4, -1)), 2
-HELD_OUT, MAX_FOLDS = 400, 5  # samples that are held out in all, and the most parts
+HELD_OUT, MAX_FOLDS = 400, 5  # held-out samples in all, and parts
 WIDTH = 2.0  # of the kernel: exp(-2) at the median squared distance
-COUPLING = 0.25  # of the step of a linear term; couplings change less
+COUPLING = 0.25  # of a linear term's step; couplings change less
 JITTER = 1e-4  # added to the kernel's diagonal
 
 
 class SeenSets:
-    """Minus the log-likelihood of labels among label sets of the training data and all sets that differ in one label.
+    """Minus the log-likelihood of labels among the training sets and their neighbors.
 
-    Without couplings it is the likelihood among all sets. Labels x are ``[samples, n]``, sets ``[t, n]``.
+    Neighbors differ in one label. Labels x are ``[samples, n]``, sets ``[t, n]``.
     """
 
     def __init__(self, x: Tensor, sets: Tensor, pattern: Topology) -> None:
         n, (i, j) = pattern.n, pattern.entries[:, pattern.n :]
         self.x, self.sets, self.pairs = x, sets, 2 * sets[:, i] * sets[:, j]
-        self.near = (x @ (1 - sets).T + (1 - x) @ sets.T) < 1.5  # the flips, which are counted anyway
+        self.near = (x @ (1 - sets).T + (1 - x) @ sets.T) < 1.5  # counted as flips
         self.column = torch.full((n, n), len(i))
         self.column[i, j] = self.column[j, i] = torch.arange(len(i))
 
     def __call__(self, linear: Tensor, couplings: Tensor, scales: Sequence[float] = (1.0,)) -> Tensor:
-        """Return losses ``[scales, samples]`` of linear ``[samples, n]`` and couplings ``[samples or 1, pairs]``."""
+        """Return losses ``[scales, samples]`` of linear terms and couplings."""
         B = nn.functional.pad(couplings, (0, 1))[:, self.column]
         fields = linear + 2 * torch.einsum("bij,bj->bi", B, self.x)
         flips = (2 * self.x - 1) * fields  # E(x) - E(x with one label flipped)
@@ -66,23 +67,14 @@ class SeenSets:
         return torch.stack([(scale * gaps).logsumexp(1) for scale in scales])
 
 
-class LabelBody(nn.Module):
-    """Map standardized features to entries of A: linear in their kernel with some training samples, the centers.
+class Terms(nn.Module):
+    """Linear terms and couplings of features; ``layers > 1`` adds an MLP of p."""
 
-    The kernel is a Gaussian plus the dot product, each about 1 for equal samples. ``layers > 1`` adds an MLP.
-    """
-
-    centers: Tensor
-
-    def __init__(self, centers: Tensor, pattern: Topology, layers: int, hidden: int) -> None:
+    def __init__(self, features: int, m: int, pattern: Topology, layers: int, hidden: int) -> None:
         super().__init__()
-        self.n, m = pattern.n, centers.shape[1]
-        self.register_buffer("centers", centers)
-        distances = torch.pdist(centers[:500]).square()
-        self.median = float(distances[distances > 0].median()) if bool(distances.any()) else 1.0
-        self.norm = max(float(centers.square().sum(1).mean()), 1e-9)
+        self.n = pattern.n
         varying = pattern.size if self.n <= EXACT_LABELS else self.n
-        self.linear = nn.Linear(len(centers), varying)
+        self.linear = nn.Linear(features, varying)
         self.constant = nn.Parameter(torch.zeros(pattern.size - self.n))
         widths = [m] + [hidden] * (layers - 1)
         hiddens = [nn.Sequential(nn.Linear(a, b), nn.ReLU()) for a, b in pairwise(widths)]
@@ -91,97 +83,91 @@ class LabelBody(nn.Module):
             nn.init.zeros_(weight)
 
     def last(self) -> list[nn.Parameter]:
-        """Return the weights in which the entries of A are linear."""
-        return [
-            self.linear.weight,
-            self.linear.bias,
-            self.constant,
-            *(() if self.mlp is None else [self.mlp[-1].weight]),
-        ]
+        """Return the weights in which A is linear."""
+        last = [] if self.mlp is None else self.mlp[-1].parameters()
+        return [*self.linear.parameters(), self.constant, *last]
 
-    def kernel(self, p: Tensor) -> Tensor:
-        """Return k(p, c) for all centers c, ``[batch, centers]``."""
-        return torch.exp(-WIDTH * torch.cdist(p, self.centers).square() / self.median) + p @ self.centers.T / self.norm
-
-    def terms(self, kernel: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-        """Return linear terms ``[batch, n]`` and couplings ``[batch, pairs]``, or ``[1, pairs]`` if constant."""
-        found = self.linear(kernel) if self.mlp is None else self.linear(kernel) + self.mlp(p)
+    def forward(self, features: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+        """Return linear terms ``[batch, n]`` and couplings ``[batch or 1, pairs]``."""
+        found = self.linear(features) if self.mlp is None else self.linear(features) + self.mlp(p)
         linear, couplings = found[:, : self.n], COUPLING * found[:, self.n :]
         return linear, self.constant + couplings if couplings.shape[1] else self.constant[None]
 
-    def forward(self, p: Tensor) -> Tensor:
-        linear, couplings = self.terms(self.kernel(p), p)
-        return torch.cat([linear, couplings.expand(len(p), -1)], 1)
-
-
-class Path:
-    """A body whose weights minimize the loss of some samples plus a penalty, which falls from call to call.
-
-    With the inverse root of the kernel of the centers, the penalty is the squared norm of a function of that kernel.
-    """
-
-    def __init__(self, body: LabelBody, p: Tensor, loss: SeenSets) -> None:
-        self.body, self.p, self.loss = body, p, loss
-        K = body.kernel(body.centers).double()
-        root = torch.linalg.cholesky(K + JITTER * torch.eye(len(K)))
-        self.inverse = torch.linalg.solve_triangular(root, torch.eye(len(K)).double(), upper=False).T.float()
-        self.kernel = body.kernel(p) @ self.inverse
-
-    def lower(self, alpha: float, iterations: int) -> int:
-        """Minimize the losses plus alpha / 2 times the squared weights by L-BFGS; return the number of iterations."""
-        weights = list(self.body.parameters())
+    def lower(self, features: Tensor, p: Tensor, loss: SeenSets, alpha: float, iterations: int) -> int:
+        """Minimize losses plus alpha / 2 times squared weights by L-BFGS; return its steps."""
+        weights = list(self.parameters())
         optimizer = torch.optim.LBFGS(weights, 1, iterations, None, 1e-5, 1e-6, 10, "strong_wolfe")
 
         def objective() -> Tensor:
             optimizer.zero_grad()
-            norm = sum(w.square().sum() for w in weights if w.ndim > 1) + 0.1 * self.body.constant.square().sum()
-            total = (self.loss(*self.body.terms(self.kernel, self.p)).sum() + alpha / 2 * norm) / len(self.p)
+            norm = sum(w.square().sum() for w in weights if w.ndim > 1) + 0.1 * self.constant.square().sum()
+            total = (loss(*self(features, p)).sum() + alpha / 2 * norm) / len(p)
             total.backward()  # type: ignore[no-untyped-call]
             return total
 
         optimizer.step(objective)  # type: ignore[no-untyped-call]
         return int(optimizer.state[weights[0]]["n_iter"])
 
-    @torch.no_grad()
-    def losses(self, p: Tensor, loss: SeenSets) -> Tensor:
-        """Return the losses ``[scales, samples]`` of other samples."""
-        return loss(*self.body.terms(self.body.kernel(p) @ self.inverse, p), SCALES)
 
-    @torch.no_grad()
-    def scaled(self, scale: float) -> LabelBody:
-        """Return the body for p, with A multiplied by a scale."""
-        for weight in self.body.last():
-            weight.mul_(scale)
-        self.body.linear.weight.copy_(self.body.linear.weight @ self.inverse.T)
-        return self.body
+class LabelBody(nn.Module):
+    """Map standardized features to A by their kernel with training samples, the centers.
+
+    The kernel is a Gaussian plus the dot product, each about 1 for equal samples.
+    """
+
+    centers: Tensor
+
+    def __init__(self, centers: Tensor, terms: Terms) -> None:
+        super().__init__()
+        self.register_buffer("centers", centers)
+        distances = torch.pdist(centers[:500]).square()
+        self.median = float(distances[distances > 0].median()) if bool(distances.any()) else 1.0
+        self.norm = max(float(centers.square().sum(1).mean()), 1e-9)
+        self.terms = terms
+
+    def kernel(self, p: Tensor) -> Tensor:
+        """Return k(p, c), ``[batch, centers]``."""
+        near = torch.exp(-WIDTH * torch.cdist(p, self.centers).square() / self.median)
+        return near + p @ self.centers.T / self.norm
+
+    def whitening(self) -> Tensor:
+        """Return W that makes squared weights of ``kernel(p) @ W`` the kernel's norm."""
+        K = self.kernel(self.centers).double()
+        root = torch.linalg.cholesky(K + JITTER * torch.eye(len(K)))
+        inverse: Tensor = torch.linalg.solve_triangular(root, torch.eye(len(K)).double(), upper=False)
+        return inverse.T.float()
+
+    def forward(self, p: Tensor) -> Tensor:
+        linear, couplings = self.terms(self.kernel(p), p)
+        return torch.cat([linear, couplings.expand(len(p), -1)], 1)
 
 
 class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Predict labels jointly: a kernel machine maps the features to a QUBO, and the labels are its minimizer.
+    """Predict labels jointly: a kernel machine maps features to a QUBO, which is minimized.
 
-    Each label is a bit. Linear terms of the QUBO are the evidence for a label alone, couplings state which labels go
-    together. y may be an indicator matrix ``[samples, labels]`` of any number of labels (multi-label), or one class per
-    sample, which becomes one bit per class. Works in ``Pipeline``, ``GridSearchCV`` and ``clone``. Features are
-    standardized, except for columns of 0 and 1. Training maximizes the likelihood of the labels among the label sets of
-    the training data and all that differ in one label. Beyond 14 labels couplings do not depend on the features, and
-    without a ``solver``, predictions are the lowest of the label sets of the training data.
+    Each label is a bit. Linear terms are the evidence for single labels, couplings state
+    which labels go together. y is an indicator matrix ``[samples, labels]``, or one class
+    per sample, which becomes one bit per class. Features are standardized, except for
+    columns of 0 and 1. Training maximizes the likelihood among the label sets of the
+    training data and all that differ in one label. Beyond 14 labels, couplings do not
+    depend on the features, and without a ``solver`` predictions are training label sets.
 
     Args:
         couplings: learn couplings; without them each label is predicted alone.
-        components: the most training samples whose kernel with a sample enters the QUBO.
-        layers, hidden: with ``layers`` above 1, depth and width of an MLP whose outputs are added.
-        alpha: the weight of the squared norm next to the sum of the losses.
-        early_stopping: start with a penalty of 30 alpha and lower it to at least alpha / 30, as long as the loss of
-            held-out samples falls; then train on all samples. Without it, the penalty is alpha.
-        validation_fraction: the share that is held out, up to five times in turn below 2,000 samples.
+        components: the most training samples in the kernel.
+        layers, hidden: with ``layers`` above 1, depth and width of an MLP that is added.
+        alpha: the weight of the squared norm.
+        early_stopping: lower the penalty from 30 alpha to at least alpha / 30 while the loss
+            of held-out samples falls, then train on all. Without it, the penalty is alpha.
+        validation_fraction: the share held out, up to five times in turn below 2,000 samples.
         max_iter: steps of L-BFGS for each penalty.
-        solver: any of our solvers for ``predict``; by default exact search up to 14 labels.
+        solver: for ``predict``; by default exact search up to 14 labels.
         random_state: a seed or generator, as in scikit-learn.
 
     Attributes:
         classes_: the classes, or the columns of the labels.
         network_: the trained :class:`qubolearn.QuboNetwork`.
-        alpha_, n_iter_: the penalty that was chosen, and the steps of L-BFGS that led there.
+        alpha_, n_iter_: the chosen penalty, and the steps of L-BFGS.
 
     >>> from sklearn.datasets import make_multilabel_classification
     >>> X, y = make_multilabel_classification(200, 8, n_classes=4, random_state=0)
@@ -216,10 +202,15 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train on X ``[samples, features]`` and y, ``[samples]`` classes or ``[samples, labels]`` of 0 and 1."""
-        if not 0 < self.validation_fraction < 1 or self.alpha < 0:
-            given = f"alpha={self.alpha!r} and validation_fraction={self.validation_fraction!r}"
-            raise QubolearnError(f"{given}; expected alpha >= 0 and a fraction between 0 and 1")
+        """Train on X ``[samples, features]`` and y, classes or labels of 0 and 1."""
+        check_counts(
+            components=self.components, layers=self.layers, hidden=self.hidden, max_iter=self.max_iter
+        )
+        check_numbers(zero=True, alpha=self.alpha)
+        if not 0 < self.validation_fraction < 1:
+            raise QubolearnError(
+                f"validation_fraction={self.validation_fraction!r}; expected 0 < fraction < 1"
+            )
         X, y = validate_data(self, X, y, multi_output=True)
         y = column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
         check_classification_targets(y)
@@ -240,46 +231,52 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         order = torch.from_numpy(np.random.default_rng(seed).permutation(len(p)))
         network = QuboNetwork(self._trained(scale(p)[order], x[order], pattern, seed), pattern, X.shape[1])
         network.standardize = scale
-        self.network_ = network.double()  # so that rounding does not make an answer depend on its batch
+        self.network_ = network.double()  # rounding must not depend on the batch
         return self
 
     def _trained(self, p: Tensor, x: Tensor, pattern: Topology, seed: int) -> LabelBody:
-        """Return the body of all samples, at the penalty and the scale that are best for samples that are held out."""
+        """Return the body of all samples, at the best penalty and scale."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            centers = p[: self.components]
+            body = LabelBody(centers, Terms(len(centers), p.shape[1], pattern, self.layers, self.hidden))
+        whitening = body.whitening()
+        features = body.kernel(p) @ whitening
 
-        def loss(rows: Tensor) -> SeenSets:
-            return SeenSets(x[rows], self._sets, pattern)
+        def samples(rows: Any) -> tuple[Tensor, Tensor, SeenSets]:
+            return features[rows], p[rows], SeenSets(x[rows], self._sets, pattern)
 
-        def path(rows: Tensor) -> Path:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
-                body = LabelBody(p[rows[: self.components]], pattern, self.layers, self.hidden)
-            return Path(body, p[rows], loss(rows))
-
-        every, held = torch.arange(len(p)), round(self.validation_fraction * len(p))
+        held = round(self.validation_fraction * len(p))
         penalties, tried = [self.alpha], [(0.0, 1.0)]  # loss and scale of each penalty
         if self.early_stopping and 0 < held < len(p):
             folds = max(1, min(MAX_FOLDS, len(p) // held, -(-HELD_OUT // held)))
-            parts = [every.roll(-held * fold) for fold in range(folds)]
-            paths = [(path(part[held:]), (p[part[:held]], loss(part[:held]))) for part in parts]
+            parts = [torch.arange(len(p)).roll(-held * fold) for fold in range(folds)]
+            each = [(deepcopy(body.terms), samples(rows[held:]), samples(rows[:held])) for rows in parts]
             penalties, tried = [self.alpha * factor for factor in PATH], []
             for alpha in penalties:
-                for each, _ in paths:
-                    each.lower(alpha, self.max_iter)
-                losses = torch.cat([each.losses(*others) for each, others in paths], 1).mean(1)
-                tried.append((float(losses.min()), SCALES[int(losses.argmin())]))
+                for terms, kept, _ in each:
+                    terms.lower(*kept, alpha, self.max_iter)
+                with torch.no_grad():
+                    losses = [loss(*terms.forward(phi, q), SCALES) for terms, _, (phi, q, loss) in each]
+                mean = torch.cat(losses, 1).mean(1)
+                tried.append((float(mean.min()), SCALES[int(mean.argmin())]))
                 if min(tried) not in tried[-PATIENCE:]:
                     break
         best = tried.index(min(tried))
-        self.alpha_, final = penalties[best], path(every)
-        self.n_iter_ = sum(final.lower(alpha, self.max_iter) for alpha in penalties[: best + 1])
-        return final.scaled(tried[best][1])
+        self.alpha_, final = penalties[best], samples(slice(None))
+        self.n_iter_ = sum(body.terms.lower(*final, alpha, self.max_iter) for alpha in penalties[: best + 1])
+        with torch.no_grad():
+            for weight in body.terms.last():
+                weight.mul_(tried[best][1])
+            body.terms.linear.weight.copy_(body.terms.linear.weight @ whitening.T)
+        return body
 
     def qubos(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the learned QUBO of each sample, ``[samples, labels, labels]``."""
         return self._qubos(X).numpy()
 
     def predict(self, X: Any) -> Any:
-        """Return the minimizer of each sample's QUBO as labels ``[samples, labels]``, or the most likely class."""
+        """Return the minimizers as labels ``[samples, labels]``, or classes."""
         A = self._qubos(X)
         if not self._multilabel:
             return self._binarizer.inverse_transform(self._marginals(A))

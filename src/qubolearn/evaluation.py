@@ -1,4 +1,4 @@
-"""Trained model -> metrics: solver -> x* -> decode -> score, on instances that training never saw."""
+"""Trained model -> metrics, on instances that training never saw."""
 
 from __future__ import annotations
 
@@ -31,18 +31,19 @@ class Evaluation:
     """
 
     instances: int  #: the number of scored instances
-    #: Means by name; also NAME_median unless all values are 0 or 1, and NAME_projected if the problem projects.
+    #: Means by name; also NAME_median unless all are 0 or 1, and NAME_projected.
     metrics: Mapping[str, float]
-    #: The number of instances at Hamming distance 0, 1, ... n from the nearest right answer, also after projection.
+    #: Instances at Hamming distance 0, 1, ... n from a right answer, also projected.
     hamming: tuple[int, ...] | None = None
     hamming_projected: tuple[int, ...] | None = None
-    info: Mapping[str, Any] = field(default_factory=dict)  #: what the solver measured, such as ``solve_seconds``
-    #: Every metric of each instance ``[instances]``, in the order in which they were drawn.
+    #: What the solver measured, such as ``solve_seconds``.
+    info: Mapping[str, Any] = field(default_factory=dict)
+    #: Every metric of each instance ``[instances]``, in order.
     scores: Mapping[str, Tensor] = field(default_factory=dict, repr=False, compare=False)
     split: Split | None = None  #: the split of the Problem that was scored
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields except ``scores`` as one flat mapping that can be written as JSON."""
+        """Return all fields except ``scores`` as one mapping for JSON."""
         flat = asdict(replace(self, scores={}))
         del flat["scores"]
         return {**flat.pop("metrics"), **flat.pop("info"), **{k: v for k, v in flat.items() if v is not None}}
@@ -61,17 +62,17 @@ def evaluate(
 
     Args:
         network: a network trained by ``fit`` or ``train``.
-        data: a Problem, from which ``instances`` are drawn by the seed; or exactly the instances to score: Instances,
-            ``(p, x)``, a Dataset or a DataLoader. For :class:`qubolearn.Arrays`, the entire split is scored.
+        data: a Problem, from which ``instances`` are drawn by the seed; or the instances to
+            score: Instances, ``(p, x)``, Dataset or DataLoader. For :class:`qubolearn.Arrays`,
+            the entire split is scored.
         solver: any solver; by default the problem's own, else :class:`qubolearn.AutoSolver`.
-        instances, seed: the number to draw from a Problem, at most the size of its split, and the seed.
-        split: the split to draw from; by default test, or of :class:`qubolearn.Arrays` the first of test, validation
-            and train that has instances.
+        instances, seed: the number to draw from a Problem, and the seed.
+        split: by default test; of Arrays, the first of test, validation and train with instances.
         device: the device to solve on.
 
     Returns:
-        Mean metrics, histograms of wrong bits, and the solver's measurements. If an instance has several right answers,
-        any of them counts.
+        Mean metrics, histograms of wrong bits, and the solver's measurements. Any of several
+        right answers counts.
 
     >>> from qubolearn import QuboNetwork, topology
     >>> pattern = topology("dense", 2)
@@ -93,7 +94,7 @@ def evaluate(
 
 
 def _split(data: Any, split: Split | None) -> Split | None:
-    """Return the split that is scored; data that is not a Problem has none."""
+    """Return the split that is scored, None unless data is a Problem."""
     if not isinstance(data, Problem):
         return None
     if split is None and isinstance(data, Arrays):
@@ -120,10 +121,10 @@ def _pieces(
 def solve_instances(
     network: nn.Module, p: Any, solver: Solver | None = None, problem: Problem | None = None
 ) -> tuple[Tensor, dict[str, Any]]:
-    """Return x* ``[batch, n]`` of p, and means and deviations of the solver's measurements over the instances.
+    """Return x* ``[batch, n]``, and means and deviations of the solver's measurements.
 
-    p is a tensor ``[batch, m]``, or a list of inputs of the network, one per piece of the instances. The network is in
-    evaluation mode. Clamped bits and groups are those of the problem.
+    p is ``[batch, m]``, or a list of inputs, one per piece. The problem gives clamped bits
+    and groups.
     """
     solver = solver or (problem.default_solver() if problem else None) or AutoSolver()
     states, measured, training = [], [], network.training
@@ -153,10 +154,12 @@ def solve_instances(
     return torch.cat(states), {"source": measured[0].get("source", "unknown"), **means, **spread}
 
 
-def score_network(network: nn.Module, problem: Problem | None, held_out: Sequence[Instances]) -> dict[str, Any]:
-    """Return mean metrics and the histogram of wrong bits on held-out instances, for the log of a run.
+def score_network(
+    network: nn.Module, problem: Problem | None, held_out: Sequence[Instances]
+) -> dict[str, Any]:
+    """Return mean metrics and the histogram of wrong bits, for the log of a run.
 
-    The solver is the problem's own or :class:`qubolearn.AutoSolver`, since scoring should not cost more than training.
+    The solver is the problem's or :class:`qubolearn.AutoSolver`, to limit the cost.
     """
     states, _ = solve_instances(network, [piece.p for piece in held_out], problem=problem)
     return _evaluation(problem, states, held_out).as_dict()
@@ -165,7 +168,7 @@ def score_network(network: nn.Module, problem: Problem | None, held_out: Sequenc
 def evaluate_bits(
     problem: Problem | None, x: Tensor, data: Instances, info: Mapping[str, Any] | None = None
 ) -> Evaluation:
-    """Score bits x ``[batch, n]`` against instances; projected bits too if the problem projects."""
+    """Score bits x ``[batch, n]``; projected ones too if the problem projects."""
     return _evaluation(problem, x, [data], info)
 
 
@@ -174,7 +177,7 @@ def _evaluation(
 ) -> Evaluation:
     kind = Problem if problem is None else type(problem)
     if x.shape[1] != (n := pieces[0].x_true.shape[1]):
-        raise QubolearnError(f"the network's QUBOs have {x.shape[1]} bits, but the instances to score have {n}")
+        raise QubolearnError(f"the network's QUBOs have {x.shape[1]} bits, but the instances have {n}")
     parts = list(zip(torch.split(x, [len(piece.x_true) for piece in pieces]), pieces, strict=True))
 
     def scores(bits: Tensor, data: Instances) -> dict[str, Tensor]:
@@ -194,13 +197,12 @@ def _evaluation(
 
 
 def evaluate_answers(problem: Problem, answer: Tensor, data: Instances) -> Evaluation:
-    """Score answers that do not come from one vector of bits: of several networks, or of a method without bits."""
+    """Score answers that are not from one vector of bits."""
     each = _each([problem.score(answer, data)])
     return Evaluation(len(answer), _summary(each), scores=each)
 
 
 def _each(pieces: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Return the metrics of single instances from those of the pieces."""
     return {name: torch.cat([piece[name] for piece in pieces]).double() for name in pieces[0]}
 
 

@@ -1,4 +1,4 @@
-"""Files: atomic writes, a lock per folder, and JSON and safetensors that are checked and never executed."""
+"""Files: atomic writes, folder locks, checked JSON and safetensors."""
 
 from __future__ import annotations
 
@@ -41,27 +41,27 @@ __all__ = [
 ]
 
 FORMAT = "qubolearn-run"
-FORMAT_VERSION = 2  # 1: the loss nll also meant soft targets; all fields were required
+FORMAT_VERSION = 2  # 1: nll also meant soft targets
 MAX_JSON = 2**24  # bytes
 MAX_HEADER = 2**20  # bytes of a safetensors file before its tensors
 
-#: The entry with the checksum of all others. Files of older versions have none and are read without a check.
+#: The entry with the checksum of all others, which old files lack.
 CHECKSUM = "sha256"
 
-#: A list of numbers as json indents it. Strings contain no line ends, so the pattern does not match inside of them.
+#: A list of numbers as json indents it; strings contain no line ends.
 NUMBERS = re.compile(r"\[\n\s*((?:-?\d[\d.eE+-]*,\s*)*-?\d[\d.eE+-]*)\n\s*\]")
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file such that at any time its path holds the complete old content or the complete new content.
+    """Write a file such that its path always holds the complete old or new content.
 
-    A link at this path is replaced and not followed. A replaced file passes on its mode and, if allowed, its group.
+    A link at this path is replaced. The mode and, if allowed, the group of a replaced file stay.
     """
     temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}.tmp"
     try:
         if not path.name or path.is_dir():
             raise IsADirectoryError(None, "it is a folder")
-        with open(temporary, "xb") as file:  # which must not exist, not even as a link
+        with open(temporary, "xb") as file:  # not even a link may exist
             file.write(data)
             file.flush()
             if path.is_file() and not path.is_symlink():
@@ -81,15 +81,16 @@ def write_atomic(path: Path, data: bytes) -> None:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise QubolearnError(f"cannot write {path}: {error.strerror}; the previous file is unchanged") from error
+            reason = f"{error.strerror}; the previous file is unchanged"
+            raise QubolearnError(f"cannot write {path}: {reason}") from error
         raise
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """Write to a path that the user chose: follow links, write to devices and pipes, replace files atomically."""
+    """Write to a path of the user, also to links, devices and pipes."""
     try:
         is_file = not path.exists() or stat.S_ISREG(path.stat().st_mode)
-        # what a shell opened as /dev/stdout may be a file, which must not be replaced
+        # what a shell opened as /dev/stdout must not be replaced
         if (is_file and not str(path).startswith(("/dev/", "/proc/"))) or path.is_dir():
             write_atomic(Path(os.path.realpath(path)), data)
         else:
@@ -99,7 +100,7 @@ def write_output(path: Path, data: bytes) -> None:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading. A pipe or device raises at once, since reading it might never end."""
+    """Open a regular file for reading; raise for a pipe or device."""
     nonblocking = getattr(os, "O_NONBLOCK", 0)
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | nonblocking))  # noqa: SIM115
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -109,30 +110,29 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and its parents if they are missing."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise QubolearnError(f"cannot use the folder {folder}: {error.strerror}; choose another --out") from error
+        raise QubolearnError(f"cannot use the folder {folder}: {error.strerror}; choose another") from error
 
 
 def is_temporary(path: Path) -> bool:
-    """Return True if a file is an unfinished one of :func:`write_atomic`, left behind by a killed process."""
+    """Return True for an unfinished file of :func:`write_atomic`."""
     return path.name.startswith(".") and path.name.endswith(".tmp")
 
 
 @contextmanager
 def lock_folder(folder: Path, wait: bool = False) -> Iterator[None]:
-    """Hold the lock of a folder; if another process or thread holds it, raise or, with ``wait``, wait.
+    """Hold the lock of a folder; if it is held, raise or, with ``wait``, wait.
 
-    The system keeps the lock (flock on the file ``.lock``) and drops it when its holder dies. Without such locks, as on
-    Windows and some network file systems, nothing is locked.
+    The system drops the lock (flock on ``.lock``) when its holder dies. On Windows and some network
+    file systems nothing is locked.
     """
     try:
         import fcntl
 
         descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-    except (ImportError, OSError):  # a folder without a lock cannot be written either
+    except (ImportError, OSError):  # it cannot be written either
         yield
         return
     try:
@@ -140,31 +140,30 @@ def lock_folder(folder: Path, wait: bool = False) -> Iterator[None]:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError as error:
-                raise QubolearnError(
-                    f"{folder} is being written by another training run; wait until it ends, or choose another --out"
-                ) from error
+                busy = "is being written by another training run; wait until it ends, or choose another --out"
+                raise QubolearnError(f"{folder} {busy}") from error
         yield
     finally:
         os.close(descriptor)
 
 
 def write_json(path: Path, value: Mapping[str, Any], checksum: bool = False) -> None:
-    """Write indented JSON atomically, with each list of numbers on one line."""
+    """Write indented JSON atomically, lists of numbers on one line."""
     if checksum:
-        value = {**value, CHECKSUM: _json_digest(json.loads(json.dumps(value)))}  # as it will be read
+        value = {**value, CHECKSUM: _json_digest(json.loads(json.dumps(value)))}  # as read
     text = json.dumps(value, indent=2, allow_nan=False)
     text = NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
     write_atomic(path, (text + "\n").encode())
 
 
 def write_records(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
-    """Write records as lines of JSON, atomically, with their checksum on the last line."""
+    """Write lines of JSON atomically, with their checksum on the last line."""
     lines = [json.dumps(record) for record in records]
     write_atomic(path, "\n".join([*lines, json.dumps({CHECKSUM: _digest("\n".join(lines))}), ""]).encode())
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return a JSON object of at most 16 MiB; raise if its checksum is wrong."""
+    """Return a JSON object of at most 16 MiB with a valid checksum."""
     text = read_text(path)
     try:
         value = json.loads(text)
@@ -173,14 +172,13 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise QubolearnError(f"{path} holds a JSON {type(value).__name__}; expected an object")
     if value.pop(CHECKSUM, None) not in (None, _json_digest(value)):
-        raise QubolearnError(
-            f"{path} is damaged or was edited: checksum mismatch; if you edited it, delete the entry {CHECKSUM!r}"
-        )
+        remedy = f"if you edited it, delete the entry {CHECKSUM!r}"
+        raise QubolearnError(f"{path} is damaged or was edited: checksum mismatch; {remedy}")
     return value
 
 
 def read_records(path: Path, limit: int) -> list[dict[str, Any]]:
-    """Return the JSON objects of a file of lines, without other lines; raise if the checksum is wrong."""
+    """Return the JSON objects of a file of lines with a valid checksum."""
     lines, records = read_text(path, limit).splitlines(), []
     for number, line in enumerate(lines):
         record = None
@@ -194,12 +192,10 @@ def read_records(path: Path, limit: int) -> list[dict[str, Any]]:
 
 
 def read_text(path: Path, limit: int = MAX_JSON) -> str:
-    """Return a text of at most ``limit`` bytes."""
     return read_bytes(path, limit).decode("utf-8", errors="replace")
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """Return the content of a regular file of at most ``limit`` bytes."""
     try:
         with open_regular(path) as file:
             data = file.read(limit + 1)
@@ -210,19 +206,21 @@ def read_bytes(path: Path, limit: int) -> bytes:
     return data
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], finite: bool = True, **metadata: int | str) -> None:
-    """Write safetensors atomically, equal bytes for equal tensors; raise if one is not finite, if ``finite``."""
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], finite: bool = True, **metadata: int | str
+) -> None:
+    """Write safetensors atomically and reproducibly, all finite if ``finite``."""
     import torch
     from safetensors.torch import save
 
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     for name, tensor in plain.items():
         if finite and not bool(torch.isfinite(tensor).all()):
-            raise NonFiniteError(f"{name} is not finite and not written; the previous {path.name} is unchanged")
+            raise NonFiniteError(f"{name} is not finite; the previous {path.name} is unchanged")
     notes = {"format": FORMAT, "format_version": str(FORMAT_VERSION)}
     notes |= {name: str(value) for name, value in metadata.items()}
     notes[CHECKSUM] = _tensors_digest(plain, notes)
-    # safetensors would write the metadata in an order that differs between processes
+    # safetensors writes metadata in random order
     data = save(plain)
     start = 8 + int.from_bytes(data[:8], "little")
     header = json.dumps({"__metadata__": dict(sorted(notes.items())), **json.loads(data[8:start])}).encode()
@@ -233,14 +231,13 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], finite: bool = True
 def read_tensors(
     path: Path, like: Mapping[str, Tensor], finite: bool = True, others: str | None = None
 ) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors and metadata of a safetensors file, which cannot execute code.
+    """Return the tensors and metadata of a safetensors file.
 
     Args:
         path: The file.
-        like: Tensors with the expected names, shapes and types, which are checked before memory is allocated.
+        like: Tensors with the expected names, shapes and types.
         finite: Raise if a number is not finite.
-        others: Prefix of additional names, of any shape, such as optimizer states. They may take up to eight times
-            the size of the rest.
+        others: Prefix of additional names, of any shape, up to eight times the size of the rest.
     """
     import torch
     from safetensors import SafetensorError
@@ -249,22 +246,20 @@ def read_tensors(
     limit = MAX_HEADER + sum(tensor.numel() * tensor.element_size() for tensor in like.values())
     limit = limit if others is None else 9 * limit
     try:
-        data = read_bytes(path, limit)  # safetensors opens only files whose names are valid UTF-8
+        data = read_bytes(path, limit)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         metadata = _metadata(header, path)
         shapes = {_renamed(name, like): entry["shape"] for name, entry in header.items()}
-        known = {name: shape for name, shape in shapes.items() if others is None or not name.startswith(others)}
+        known = {n: shape for n, shape in shapes.items() if others is None or not n.startswith(others)}
         if known != (fitting := {name: list(tensor.shape) for name, tensor in like.items()}):
             name = next(name for name in sorted({*known, *fitting}) if known.get(name) != fitting.get(name))
-            raise QubolearnError(
-                f"{path} does not fit the network: {name[:60]} is {known.get(name)} in the file and "
-                f"{fitting.get(name)} in the network; pass the network that was saved"
-            )
+            there = f"{name[:60]} is {known.get(name)} in the file and {fitting.get(name)} in the network"
+            raise QubolearnError(f"{path} does not fit the network: {there}; pass the one that was saved")
         stored = load(data)
     except QubolearnError:
         raise
     except (SafetensorError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-        raise QubolearnError(f"{path} is not a readable safetensors file ({error})") from error
+        raise QubolearnError(f"{path} is not a readable safetensors file ({error}); restore it") from error
     tensors = {_renamed(name, like): tensor for name, tensor in stored.items()}
     for name, tensor in tensors.items():
         expected = like.get(name, tensor)
@@ -276,11 +271,11 @@ def read_tensors(
 
 
 def _renamed(name: str, like: Mapping[str, Tensor]) -> str:
-    return name if name in like else name.replace("standardise.", "standardize.")  # its name in old files
+    return name if name in like else name.replace("standardise.", "standardize.")  # old files
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """Return the metadata of a safetensors file from its first MiB, without checking its checksum."""
+    """Return the metadata of a safetensors file without checking its checksum."""
     try:
         with open_regular(path) as file:
             length = min(int.from_bytes(file.read(8), "little"), MAX_HEADER)
@@ -288,23 +283,20 @@ def read_metadata(path: Path) -> dict[str, str]:
     except QubolearnError:
         raise
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise QubolearnError(f"{path} is not a readable safetensors file ({type(error).__name__})") from error
+        name = type(error).__name__
+        raise QubolearnError(f"{path} is not a readable safetensors file ({name}); restore it") from error
 
 
 def _metadata(header: dict[str, Any], path: Path) -> dict[str, str]:
-    """Remove the metadata from a header and return it."""
     metadata = {str(key): str(value) for key, value in (header.pop("__metadata__", None) or {}).items()}
     check_version(metadata.get("format_version", "1"), path)
     return metadata
 
 
 def check_version(version: object, path: Path) -> None:
-    """Raise unless this version of qubolearn can read a file's format."""
     if str(version) not in map(str, range(1, FORMAT_VERSION + 1)):
-        raise QubolearnError(
-            f"{path} has format version {str(version)[:20]}, this qubolearn reads 1 to {FORMAT_VERSION}; "
-            "use the version of qubolearn that wrote it, or train again"
-        )
+        remedy = f"expected 1 to {FORMAT_VERSION}; use the qubolearn that wrote it, or train again"
+        raise QubolearnError(f"{path} has format version {str(version)[:20]}; {remedy}")
 
 
 def _json_digest(value: Mapping[str, Any]) -> str:
@@ -316,7 +308,6 @@ def _digest(text: str) -> str:
 
 
 def _tensors_digest(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
-    """Return a digest of names, types, shapes, numbers and metadata that does not depend on their order."""
     import torch
 
     digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())

@@ -1,4 +1,4 @@
-"""The compiled kernels of ``src/kernels``: how they are loaded, how many threads they use, and their progress bar."""
+"""The compiled kernels of ``src/kernels``: loading, threads and progress bars."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from time import monotonic
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["HELD", "Bar", "kernel_call", "kernel_threads", "native", "thread_count"]
 
-#: Bytes of partial results that a kernel over all states may hold, beyond those of one QUBO.
+#: Bytes of partial results that a kernel over all states may hold.
 HELD = 2**26
-#: Seconds of work that are worth a thread, which takes about 2e-5 s to start.
+#: Seconds of work that are worth a thread.
 PER_THREAD = 2e-4
 #: Above this many seconds of work a progress bar is shown.
 LONG = 2.0
@@ -30,20 +29,18 @@ _chosen: ContextVar[int | None] = ContextVar("kernel_threads", default=None)
 
 @cache
 def native() -> Any:
-    """Return the extension module; its functions take NumPy arrays and check their dtypes and shapes."""
+    """Return the extension module."""
     try:
         from qubolearn import _kernels  # type: ignore[attr-defined]
     except ImportError as error:
-        raise ImportError(
-            f"the compiled kernels of qubolearn are missing ({error}); in a checkout run `make kernels` or "
-            "`python tools/build_kernels.py`, otherwise reinstall qubolearn"
-        ) from error
+        remedy = "in a checkout run `make kernels`, otherwise reinstall qubolearn"
+        raise ImportError(f"the compiled kernels are missing ({error}); {remedy}") from error
     return _kernels
 
 
 @contextmanager
 def kernel_threads(count: int) -> Iterator[None]:
-    """Let kernels use ``count`` threads, not torch's number: a small network needs one, its solver all."""
+    """Let kernels use ``count`` threads."""
     token = _chosen.set(count)
     try:
         yield
@@ -52,15 +49,12 @@ def kernel_threads(count: int) -> Iterator[None]:
 
 
 def thread_count() -> int:
-    """Return how many threads kernels use: the number set by :func:`kernel_threads`, else torch's."""
+    """Return the number of threads of kernels, by default torch's."""
     return _chosen.get() or torch.get_num_threads()
 
 
 def _after_fork() -> None:
-    """Keep torch to one thread in a forked child: it would wait forever for OpenMP's threads, which are gone.
-
-    Kernels start new threads, the same number as in the parent.
-    """
+    """Keep torch to one thread in a forked child, which lacks OpenMP's threads."""
     _chosen.set(thread_count())
     torch.set_num_threads(1)
 
@@ -70,7 +64,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 @contextmanager
 def kernel_call(title: str, seconds: float) -> Iterator[dict[str, Any]]:
-    """Yield the arguments ``threads`` and ``progress`` of a kernel that takes about ``seconds`` on one thread."""
+    """Yield arguments of a kernel that takes about ``seconds`` on one thread."""
     threads = max(1, min(thread_count(), int(seconds / PER_THREAD)))
     if seconds < LONG:
         yield {"threads": threads, "progress": None}
@@ -80,7 +74,7 @@ def kernel_call(title: str, seconds: float) -> Iterator[dict[str, Any]]:
 
 
 class Bar:
-    """A bar on stderr that disappears when done, shown only if the whole work is expected to take more than 2 s.
+    """A bar on stderr, shown if the work is expected to take more than 2 s.
 
     >>> with Bar("annealing", total=3) as bar:
     ...     for _ in range(3):
@@ -96,20 +90,16 @@ class Bar:
         return self
 
     def advance(self, work: float) -> None:
-        """Report that this much more of the total is done."""
         self.move_to(self._done + work)
 
     def move_to(self, done: float) -> None:
-        """Report that this much of the total is done."""
         self._done = done
         if self._shown is None and (monotonic() - self._started) * self._total > LONG * done:
             self._shown = _started_bar(self._title, self._total)
         if self._shown is not None:
             self._shown.update(self._shown.task_ids[0], completed=done)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._shown is not None:
             self._shown.stop()
 

@@ -1,4 +1,4 @@
-"""Pictures of what a run learned: functions that return matplotlib axes, new ones or those of ``ax=``."""
+"""Pictures of a run as matplotlib axes, new ones or those of ``ax=``."""
 
 from __future__ import annotations
 
@@ -20,16 +20,25 @@ if TYPE_CHECKING:
 
     from qubolearn.runs import Run
 
-__all__ = ["answers", "curves", "figure", "grid_couplings", "hamming_over_training", "pictures", "qubo", "save"]
+__all__ = [
+    "answers",
+    "curves",
+    "figure",
+    "grid_couplings",
+    "hamming_over_training",
+    "pictures",
+    "qubo",
+    "save",
+]
 
 BLUE, RED = "#2166ac", "#b2182b"
-SHADES = "RdBu_r"  # of energies: costs are red, rewards blue
+SHADES = "RdBu_r"  # costs red, rewards blue
 MOMENTS = 4  # columns of the pictures over training
-LARGEST = 1e100  # beyond it matplotlib finds no ticks
+LARGEST = 1e100  # matplotlib finds no ticks beyond
 
 
 def figure(columns: int, rows: int = 1, width: float = 2.6, height: float = 2.4) -> tuple[Figure, list[Axes]]:
-    """Return a figure and its axes, row by row; no screen is needed."""
+    """Return a figure and its axes, row by row."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -38,8 +47,7 @@ def figure(columns: int, rows: int = 1, width: float = 2.6, height: float = 2.4)
     return made, list(made.subplots(rows, columns, squeeze=False).flat)
 
 
-def _axes(ax: Axes | Sequence[Axes] | None, count: int, width: float = 2.6, height: float = 2.4) -> list[Axes]:
-    """Return the caller's axes, or those of a new figure."""
+def _axes(ax: Any, count: int, width: float = 2.6, height: float = 2.4) -> list[Axes]:
     if ax is None:
         return figure(count, width=width, height=height)[1]
     given = list(np.atleast_1d(np.asarray(ax, dtype=object)).flat)
@@ -49,28 +57,27 @@ def _axes(ax: Axes | Sequence[Axes] | None, count: int, width: float = 2.6, heig
 
 
 def _headline(axes: Sequence[Axes], ax: object, text: str) -> None:
-    """Set the title of a figure that we created; a caller's figure may contain more."""
+    """Set the title of a figure that is not the caller's."""
     if ax is None:
         axes[0].figure.suptitle(text, fontsize=9)
 
 
 def save(made: Figure | Axes | Sequence[Axes], path: Path) -> Path:
-    """Write a figure, or that of axes, as .png or .svg; the same figure gives the same bytes."""
+    """Write a figure as .png or .svg, reproducibly."""
     from matplotlib.figure import Figure
 
     part: Any = made[0] if isinstance(made, Sequence) else made
     metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
     buffer = io.BytesIO()
-    (part if isinstance(part, Figure) else part.figure).savefig(
-        buffer, format=path.suffix[1:], dpi=150, metadata=metadata
-    )
+    whole = part if isinstance(part, Figure) else part.figure
+    whole.savefig(buffer, format=path.suffix[1:], dpi=150, metadata=metadata)
     make_folder(path.parent)
     write_atomic(path, buffer.getvalue())
     return path
 
 
 def answers(run: Run, count: int = 4, ax: Axes | Sequence[Axes] | None = None) -> list[Axes]:
-    """Draw unseen instances with a run's answers, by ``picture(axis, instances, answer)`` of its problem."""
+    """Draw unseen instances with a run's answers, by ``picture`` of its problem."""
     from qubolearn.evaluation import solve_instances
     from qubolearn.random import stream
 
@@ -91,7 +98,7 @@ def answers(run: Run, count: int = 4, ax: Axes | Sequence[Axes] | None = None) -
 
 
 def pictures(run: Run) -> dict[str, list[Axes]]:
-    """Draw everything that a run has; return the pictures by name."""
+    """Draw everything that a run has, by name."""
     from qubolearn.networks import SharedQubo
     from qubolearn.problems.sudoku import Sudoku
 
@@ -107,13 +114,14 @@ def pictures(run: Run) -> dict[str, list[Axes]]:
 
 
 def hamming_over_training(run: Run, ax: Axes | Sequence[Axes] | None = None) -> list[Axes]:
-    """Draw histograms of wrong bits per validation instance over training; red: after projection, at the end."""
+    """Draw histograms of wrong bits over training; red: projected, at the end."""
     records = _moments(run)
     axes = _axes(ax, len(records))
     for axis, record in zip(axes, records, strict=True):
         projected = record.get("hamming_projected", []) if record is records[-1] else []
-        shown = 1 + max(int(np.flatnonzero(counts).max(initial=8)) for counts in (record["hamming"], projected))
-        counts = record["hamming"][:shown]  # of a thousand bits few are wrong
+        both = record["hamming"], projected
+        shown = 1 + max(int(np.flatnonzero(counts).max(initial=8)) for counts in both)
+        counts = record["hamming"][:shown]  # few of a thousand bits are wrong
         if projected:
             axis.bar(range(len(counts)), projected[:shown], color=RED, label="projected")
         axis.bar(range(len(counts)), counts, width=0.5, color=BLUE, label="as solved")
@@ -126,7 +134,7 @@ def hamming_over_training(run: Run, ax: Axes | Sequence[Axes] | None = None) -> 
 
 
 def curves(runs: Sequence[Run], ax: Axes | Sequence[Axes] | None = None) -> list[Axes]:
-    """Draw the loss and the validation metric over training, one line per run."""
+    """Draw loss and validation metric over training, one line per run."""
     left, right = _axes(ax, 2, width=3.6, height=2.8)
     for run in runs:
         records = _records(run)
@@ -153,9 +161,9 @@ def qubo(A: torch.Tensor, ax: Axes | None = None) -> Axes:
 def grid_couplings(
     A: torch.Tensor, size: int, cells: Sequence[int], ax: Axes | Sequence[Axes] | None = None
 ) -> list[Axes]:
-    """Draw the couplings A_ij + A_ji of some cells to the same digit elsewhere, mean over the digits.
+    """Draw the couplings of some cells to the same digit elsewhere, mean over digits.
 
-    A is ``[size ** 3, size ** 3]``, bit ``cell * size + digit``. Learned rules show as each cell's row, column and box.
+    A is ``[size ** 3, size ** 3]``. Learned rules show as each cell's row, column and box.
     """
     couplings = (A + A.T).reshape(size**2, size, size**2, size).diagonal(dim1=1, dim2=3).mean(-1)
     axes = _axes(ax, len(cells), width=2.4, height=2.5)
@@ -181,19 +189,19 @@ def _records(run: Run) -> list[dict[str, Any]]:
         shown |= {name: record[name] for name in ("hamming_projected",) if name in record}
         try:
             arrays = {name: np.asarray(value, float) for name, value in shown.items()}
-            right = all(arrays[name].shape == shape for name, shape in shapes.items()) and arrays["loss"].ndim == 0
-            right &= arrays.get("hamming_projected", arrays["hamming"]).shape == (n + 1,)
-            right &= all(bool((np.abs(values) < LARGEST).all()) for name, values in arrays.items() if name != "loss")
+            loss, projected = arrays.pop("loss"), arrays.get("hamming_projected", arrays["hamming"])
+            right = all(arrays[name].shape == shape for name, shape in shapes.items())
+            right &= loss.ndim == 0 and projected.shape == (n + 1,)
+            right &= all(bool((np.abs(values) < LARGEST).all()) for values in arrays.values())
         except (TypeError, ValueError, OverflowError):
             right = False
-        if not right or LARGEST <= abs(arrays["loss"]) < math.inf:
-            where = run.folder / "metrics.jsonl"
-            raise QubolearnError(f"{where}: the record of step {str(record['step'])[:20]} is damaged; train it again")
+        if not right or LARGEST <= abs(loss) < math.inf:
+            where, step = run.folder / "metrics.jsonl", str(record["step"])[:20]
+            raise QubolearnError(f"{where}: the record of step {step} is damaged; train it again")
     return records
 
 
 def _moments(run: Run) -> list[dict[str, Any]]:
-    """Return the first record, the last, and some in between."""
     records = _records(run)
     chosen = {round((len(records) - 1) * moment / (MOMENTS - 1)) for moment in range(MOMENTS)}
     return [records[index] for index in sorted(chosen)]

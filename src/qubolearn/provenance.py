@@ -1,4 +1,4 @@
-"""Provenance of results: versions and machine, and for records the code that computed them."""
+"""Provenance of results: versions, machine and code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).parent
 
 
 def provenance() -> dict[str, Any]:
-    """Return versions of packages and the machine in words; no paths, names or addresses."""
+    """Return versions and the machine, without paths, names or addresses."""
     versions = {"python": platform.python_version(), "qubolearn": VERSION}
     for package in PACKAGES:
         try:
@@ -40,13 +40,14 @@ def machine() -> str:
 
 @cache
 def code() -> dict[str, Any]:
-    """Return ``source``, the :func:`source_digest`, and in a git checkout also ``commit`` and ``dirty``.
+    """Return the :func:`source_digest`, and in a git checkout ``commit`` and ``dirty``.
 
-    ``dirty`` is True if files of the package differ from the commit. Without git, QUBOLEARN_COMMIT sets the commit.
+    ``dirty`` is True if the package differs from the commit. Without git, QUBOLEARN_COMMIT sets it.
     """
     found: dict[str, Any] = {"source": source_digest()}
-    # A package that is installed below another checkout is not part of it.
-    if _git("ls-files", "--error-unmatch", Path(__file__).name) is not None and (commit := _git("rev-parse", "HEAD")):
+    # The package may be installed below another checkout.
+    tracked = _git("ls-files", "--error-unmatch", Path(__file__).name)
+    if tracked and (commit := _git("rev-parse", "HEAD")):
         found |= {"commit": commit, "dirty": bool(_git("status", "--porcelain", "--", "."))}
     elif given := os.environ.get("QUBOLEARN_COMMIT"):
         found |= {"commit": given[:40]}
@@ -55,21 +56,21 @@ def code() -> dict[str, Any]:
 
 @cache
 def source_digest() -> str:
-    """Return twelve hexadecimal digits of the SHA-256 of qubolearn's source without the command line."""
+    """Return 12 digits of the SHA-256 of qubolearn's source, without ``cli``."""
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
-        if not name.startswith("cli/"):  # which only prints: no number in a record depends on it
+        if not name.startswith("cli/"):  # which only prints
             digest.update(f"{name}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:12]
 
 
 def _git(*words: str) -> str | None:
-    """Return the output of git in the package's folder, or None if it fails or is not installed."""
-    # Inside a git hook these variables name another repository.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    how: Any = {"cwd": PACKAGE, "env": environment, "capture_output": True, "text": True, "timeout": 20, "check": True}
+    # In a git hook these name another repository.
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        return str(subprocess.run(["git", *words], **how).stdout).strip()
+        command = ["git", "-C", str(PACKAGE), *words]
+        done = subprocess.run(command, env=outside, capture_output=True, timeout=20)
+        return done.stdout.decode().strip() if done.returncode == 0 else None
     except (OSError, subprocess.SubprocessError):
         return None

@@ -1,4 +1,4 @@
-"""Independent random streams from one seed: any draw can be repeated from its name, so no state needs saving."""
+"""Independent random streams from one seed, by name."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["derive_seed", "fork_seeded_rng", "preserve_rng_state", "stream"]
 _global = RLock()
 
 
-#: Legacy names, whose seeds must not change: (name,) and (name, 0) once had the same seed. These names keep it alone,
-#: all others with the 0.
+#: Legacy names, whose seeds must not change: (name,) and (name, 0) once had the same seed.
+#: For these names (name,) keeps it, for all others (name, 0).
 _ALONE = {"weights", "validation", "test", "perturbed", "figure"}
 _MARK = zlib.crc32(b"path ends here")
 
 
 def derive_seed(seed: int, *path: int | str) -> int:
-    """Return a 63-bit seed for one purpose of a run, such as ``derive_seed(0, "train", epoch)``.
+    """Return a 63-bit seed for one purpose, such as ``derive_seed(0, "train", epoch)``.
 
-    ``seed`` is below 2**64; ``path`` has names and integers below 2**32. Different paths give independent seeds.
+    ``seed`` is below 2**64; ``path`` has names and integers below 2**32.
 
     >>> derive_seed(0, "train", 1) == derive_seed(0, "train", 1) != derive_seed(0, "train", 2)
     True
@@ -43,7 +43,7 @@ def derive_seed(seed: int, *path: int | str) -> int:
         if not 0 <= word < 2**32:
             raise QubolearnError(f"{part} in a path of seeds is not an integer from 0 to 2**32 - 1")
         words.append(word)
-    # SeedSequence pads to 4 words with zeros, so that ("train",) and ("train", 0) would be the same.
+    # SeedSequence pads with zeros: ("train",) would equal ("train", 0).
     known = bool(path) and path[0] in _ALONE
     if (len(path) < 2 and not known) or (known and len(path) == 2 and path[1] == 0):
         words += [0] * (4 - len(words)) + [_MARK, len(path)]
@@ -51,7 +51,6 @@ def derive_seed(seed: int, *path: int | str) -> int:
 
 
 def stream(seed: int, *path: int | str, device: torch.device | str = "cpu") -> torch.Generator:
-    """Return a separate generator for one purpose of a run."""
     import torch
 
     return torch.Generator(device=device).manual_seed(derive_seed(seed, *path))
@@ -59,7 +58,7 @@ def stream(seed: int, *path: int | str, device: torch.device | str = "cpu") -> t
 
 @contextmanager
 def fork_seeded_rng(seed: int) -> Iterator[None]:
-    """Seed torch's global generator within the block, for code that takes no generator; other threads wait."""
+    """Seed torch's global generator within the block; other threads wait."""
     import torch
 
     with _global, torch.random.fork_rng(devices=[]):
@@ -69,7 +68,6 @@ def fork_seeded_rng(seed: int) -> Iterator[None]:
 
 @contextmanager
 def preserve_rng_state() -> Iterator[None]:
-    """Restore torch's global random state after the block."""
     import torch
 
     with _global:

@@ -1,7 +1,7 @@
-"""Recipes: the choices of a training run as strings and numbers, for the command line and for JSON files.
+"""Recipes: the choices of a training run as strings and numbers, for JSON.
 
-A recipe is written next to every result, and presets fill it. Its options are those in the signatures of losses, the
-MLP, Adam and ``fit``, which also check them. Importing this module does not import torch.
+Options are those in the signatures of losses, the MLP, Adam and ``fit``, which also
+check them. Importing this module does not import torch.
 """
 
 from __future__ import annotations
@@ -30,29 +30,40 @@ if TYPE_CHECKING:
     from qubolearn.training.callbacks import Callback
     from qubolearn.training.optimizers import Adam
 
-__all__ = ["Recipe", "evaluation_steps", "make_loss", "make_optimizer", "new_network", "preset", "recipe_for", "train"]
+__all__ = [
+    "Recipe",
+    "evaluation_steps",
+    "make_loss",
+    "make_optimizer",
+    "new_network",
+    "preset",
+    "recipe_for",
+    "train",
+]
 
-#: Maximum bits for which presets choose the exact likelihood.
+#: Maximum bits for the exact likelihood in presets.
 EXACT_BITS = 24
-#: Scorings of validation instances, denser early on.
+#: Scorings of validation instances, more early on.
 SCORINGS = 20
-#: Fields and heads that had other names in old files.
+#: Old names of fields and heads.
 OLD_NAMES = {"standardise": "standardize", "method": "head"}
 OLD_HEADS = {"quant": "coupled", "diag": "uncoupled", "pure": "direct"}
 Sampled = Literal["contrastive", "persistent"]
 LossName = Literal["gap", "hinge", "hamming", "nll", "soft-nll", Sampled, "pseudo", "group-pseudo", "l1"]
-#: The classes of losses in qubolearn.losses, in the order of their names in recipes.
-CLASSES = "Gap Hinge HammingHinge Likelihood SoftLikelihood Contrastive PersistentContrastive PseudoLikelihood"
+#: Losses of qubolearn.losses, in the order of their names.
+CLASSES = (
+    "Gap Hinge HammingHinge Likelihood SoftLikelihood Contrastive PersistentContrastive PseudoLikelihood"
+)
 LOSSES = dict(zip(get_args(LossName), [*CLASSES.split(), "GroupPseudoLikelihood", "L1"], strict=True))
-#: Arguments of ``fit`` in a recipe, with the defaults of recipes.
+#: Arguments of ``fit`` in a recipe, with their defaults.
 FIT = {"epochs": 150, "batch_size": 141, "instances": 5640, "validation": 846, "seed": 0}
 FIT |= {"fresh": False, "standardize": True}
 
 
 def _with_options(recipe: Any) -> Any:
-    """Add a field for each documented number of losses, of the MLP and of Adam, and for each argument in ``FIT``.
+    """Add a field per documented number of losses, MLP and Adam, and per name in ``FIT``.
 
-    Signatures and help are read from the source, because to import the classes is to import torch.
+    They are read from the source, because importing the classes imports torch.
     """
     here = Path(__file__).parent
     files = *here.glob("losses/*.py"), *map(here.joinpath, ("networks/heads.py", "training/optimizers.py"))
@@ -71,7 +82,7 @@ def _with_options(recipe: Any) -> Any:
 
 
 def _numbers(node: ast.AST) -> dict[str, float]:
-    """Return the fields and arguments in a class whose defaults are numbers."""
+    """Return the fields and arguments whose defaults are numbers."""
     given: list[tuple[str, Any]] = []
     for each in ast.walk(node):
         if isinstance(each, ast.AnnAssign):
@@ -79,13 +90,14 @@ def _numbers(node: ast.AST) -> dict[str, float]:
         elif isinstance(each, ast.arguments):
             names = [argument.arg for argument in each.args]
             given += zip(reversed(names), reversed(each.defaults), strict=False)
-    return {name: node.value for name, node in given if isinstance(getattr(node, "value", None), (int, float))}
+    found = [(name, getattr(node, "value", None)) for name, node in given]
+    return {name: value for name, value in found if isinstance(value, (int, float))}
 
 
 @dataclass(frozen=True)
 @_with_options
 class Recipe:
-    """All choices of a training run except the problem: the fields below and those of :func:`_with_options`.
+    """All choices of a training run except the problem.
 
     >>> recipe = Recipe(epochs=10, loss="hinge", margin=0.5)
     >>> recipe.steps, recipe.topology, recipe.hidden
@@ -123,15 +135,15 @@ class Recipe:
         counts = ("epochs", "batch_size", "instances", "validation", "layers", "hidden")
         check_counts(**{name: getattr(self, name) for name in counts})
         if self.weight_mlp < 0 or self.seed < 0:
-            raise QubolearnError(f"weight_mlp={self.weight_mlp}, seed={self.seed}; expected numbers of at least 0")
+            raise QubolearnError(f"weight_mlp={self.weight_mlp}, seed={self.seed}; expected at least 0")
         if not 0 <= self.dropout < 1:
             raise QubolearnError(f"dropout={self.dropout}; expected a share from 0 to 1")
         if self.head != "coupled" and self.topology != "diagonal":
-            raise QubolearnError(f"topology={self.topology!r} has couplers, head={self.head!r} none; use 'diagonal'")
+            raise QubolearnError(f"topology={self.topology!r}, but head={self.head!r} needs 'diagonal'")
         if (self.head == "direct") != (self.loss == "l1"):
-            raise QubolearnError(f"head={self.head!r} with loss={self.loss!r}: direct takes l1, and only direct does")
+            raise QubolearnError(f"head={self.head!r} with loss={self.loss!r}: l1 is the loss of direct")
         make_optimizer(self)
-        for kind in map(_loss_class, LOSSES):  # all options are checked, also those of other losses
+        for kind in map(_loss_class, LOSSES):  # also options of other losses
             if not _required(kind):
                 kind(**_options(kind, self))
 
@@ -147,7 +159,7 @@ class Recipe:
 
 
 def upgrade(training: Mapping[str, Any], version: object, problem: Problem) -> dict[str, Any]:
-    """Return the recipe of an old file with the names of today."""
+    """Return the recipe of an old file with current names."""
     training = renamed(training)
     soft = type(problem).soft_targets is not Problem.soft_targets
     if str(version) == "1" and training.get("loss") == "nll" and soft:
@@ -156,7 +168,7 @@ def upgrade(training: Mapping[str, Any], version: object, problem: Problem) -> d
 
 
 def renamed(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of an old recipe with the names of today."""
+    """Return options of an old recipe with current names."""
     found = {OLD_NAMES.get(name, name): value for name, value in options.items()}
     if isinstance(head := found.get("head"), str):
         found["head"] = OLD_HEADS.get(head, head)
@@ -171,10 +183,10 @@ class Preset(NamedTuple):
 
 
 def preset(name: str, problem: str | type[Problem], **options: Any) -> Preset:
-    """Return the problem and the recipe that a preset chooses, with your options in place of its choices.
+    """Return the problem and the recipe of a preset, with your options.
 
     Args:
-        name: ``best``, the best that we know, or another name in the problem's ``presets``.
+        name: ``best``, or another name in the problem's ``presets``.
         problem: the name of a problem type, or its class.
         options: fields of the problem and of :class:`Recipe`, which override the preset.
 
@@ -193,16 +205,19 @@ def preset(name: str, problem: str | type[Problem], **options: Any) -> Preset:
         raise unknown_name(f"option of {getattr(kind, 'name', kind.__name__)}", option, known)
     chosen = _chosen(name, kind, options)
     made = kind(**{key: value for key, value in {**chosen, **options}.items() if key in own})
-    return Preset(made, _recipe(made, chosen, {key: value for key, value in options.items() if key not in own}))
+    given = {key: value for key, value in options.items() if key not in own}
+    return Preset(made, _recipe(made, chosen, given))
 
 
 def recipe_for(name: str | Mapping[str, Any], problem: Problem, **options: Any) -> Recipe:
-    """Return the recipe of a preset, given by its name or its choices, for a problem with its options."""
+    """Return the recipe of a preset, by name or choices, for a problem."""
     mine = {each.name: getattr(problem, each.name) for each in fields(problem)}  # type: ignore[arg-type]
     return _recipe(problem, _chosen(name, type(problem), mine), renamed(options))
 
 
-def _chosen(name: str | Mapping[str, Any], kind: type[Problem], options: Mapping[str, Any]) -> Mapping[str, Any]:
+def _chosen(
+    name: str | Mapping[str, Any], kind: type[Problem], options: Mapping[str, Any]
+) -> Mapping[str, Any]:
     try:
         return renamed(kind.preset(name, options) if isinstance(name, str) else name)
     except KeyError as error:
@@ -228,7 +243,6 @@ def _loss_class(name: str) -> Any:
 
 
 def _options(kind: Callable[..., Any], recipe: Recipe) -> dict[str, Any]:
-    """Return the options of a recipe that a class takes."""
     known = vars(recipe)
     return {name: known[name] for name in signature(kind).parameters if name in known and name != "schedule"}
 
@@ -238,7 +252,7 @@ def _required(kind: Callable[..., Any]) -> list[str]:
 
 
 def make_loss(recipe: Recipe, problem: Problem | None = None) -> Loss:
-    """Return the loss of a recipe; if it needs groups, they are the problem's."""
+    """Return the loss of a recipe, with the problem's groups if needed."""
     from qubolearn.losses import SparseFeatures
 
     kind = _loss_class(recipe.loss)
@@ -248,14 +262,13 @@ def make_loss(recipe: Recipe, problem: Problem | None = None) -> Loss:
 
 
 def make_optimizer(recipe: Recipe) -> Adam:
-    """Return the optimizer of a recipe."""
     from qubolearn.training.optimizers import Adam, Cosine
 
     return Adam(schedule=Cosine() if recipe.schedule == "cosine" else None, **_options(Adam, recipe))
 
 
 def new_network(problem: Problem, recipe: Recipe) -> nn.Module:
-    """Return the untrained network of a recipe; its weights depend on the seed alone."""
+    """Return the untrained network of a recipe; the seed fixes its weights."""
     from qubolearn.networks import HEADS, MLP, MatchingBody, PairwiseBody, SharedQubo
     from qubolearn.random import derive_seed, fork_seeded_rng
 
@@ -269,13 +282,14 @@ def new_network(problem: Problem, recipe: Recipe) -> nn.Module:
         if recipe.network == "mlp":
             body: nn.Module = MLP(problem.input_size, pattern.size, **_options(MLP, recipe))
         else:
-            body = {"matching": MatchingBody, "pairwise": PairwiseBody}[recipe.network](problem, pattern, recipe.hidden)
-    inputs = None if recipe.network == "pairwise" else problem.input_size  # its features have their own scale
+            kind = MatchingBody if recipe.network == "matching" else PairwiseBody
+            body = kind(problem, pattern, recipe.hidden)
+    inputs = None if recipe.network == "pairwise" else problem.input_size  # features are scaled
     return HEADS[recipe.head](body, pattern, inputs, bound=True)
 
 
 def pattern_of(problem: Problem, recipe: Recipe) -> Topology:
-    """Return the topology of a recipe, or the problem's own."""
+    """Return the topology of a recipe or problem."""
     from qubolearn.chips.topologies import topology
 
     if recipe.topology != "own":
@@ -292,14 +306,13 @@ def _attribute(problem: Problem | None, name: str, what: str) -> Any:
 
 
 def evaluation_steps(recipe: Recipe) -> list[int]:
-    """Return the steps after which validation instances are scored; the last step is among them."""
-    if recipe.network == "shared":  # solving with half-learned rules takes all sweeps of a solver
+    """Return the steps after which to score, with the last one."""
+    if recipe.network == "shared":  # half-learned rules take all sweeps
         return [recipe.steps]
     return sorted({math.ceil(recipe.steps * (i / SCORINGS) ** 2) for i in range(1, SCORINGS + 1)})
 
 
 def fit_arguments(problem: Problem, recipe: Recipe) -> dict[str, Any]:
-    """Return the arguments of ``fit`` for a recipe."""
     from qubolearn.solvers import make_solver
 
     return {
@@ -322,12 +335,12 @@ def train(
     device: torch.device | str = "cpu",
     callbacks: Sequence[Callback] = (),
 ) -> nn.Module:
-    """Train the network of a recipe for a problem, and return it in evaluation mode.
+    """Train the network of a recipe for a problem; return it in evaluation mode.
 
     Args:
         problem: draws the instances.
         recipe: all other choices.
-        run: stores metrics, checkpoints and the result; an interrupted run resumes.
+        run: stores the run, which can be resumed.
         device: cpu or cuda.
         callbacks: as for :func:`qubolearn.fit`.
 

@@ -1,7 +1,7 @@
-"""Runs of recipes: a folder with config.json next to what ``fit`` stores, or one safetensors file to share.
+"""Runs: a folder with config.json next to what ``fit`` stores, or one file.
 
-Readers are tolerant: an unknown field is ignored, and a missing one takes its default. Nothing in a file is executed.
-Metadata is bounded and checked before anything of the size that it asks for is allocated.
+Unknown fields are ignored, missing ones take defaults. Nothing in a file is executed,
+and metadata is checked before memory is allocated.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
 __all__ = ["MODELS", "Run", "SavedRun", "pretrained", "pretrained_names"]
 
 MODELS = Path(__file__).parent / "training" / "models"
-#: Limits of a network that a file may ask for: 1 GiB of weights, and three times that while it is trained.
+#: Limits of a network in a file: 1 GiB of weights.
 MAX_WEIGHTS, MAX_LAYERS, MAX_BITS = 2**28, 1000, 4096
 #: Limits of the scores in a file.
 MAX_SCORES, MAX_LETTERS = 50, 100
-#: Age in seconds after which a temporary file counts as left behind by a killed process.
+#: Age in seconds after which a temporary file is left over.
 LEFT_BEHIND = 3600.0
 Given = Problem | type[Problem] | None
 
 
 @dataclass(frozen=True)
 class Run(Predicts, Folder):
-    """A folder with the training run of a recipe: make one with :meth:`create`, open one with :meth:`open`.
+    """A folder with the training run of a recipe (:meth:`create`, :meth:`open`).
 
-    ``folder`` is its path, ``problem`` and ``recipe`` are its choices; :meth:`network` is the result. A folder that is
-    damaged or holds something else raises a QubolearnError.
+    ``folder`` is its path, ``problem`` and ``recipe`` are its choices, :meth:`network` is
+    the result. A damaged folder raises a QubolearnError.
 
     >>> from tempfile import TemporaryDirectory
     >>> from qubolearn.recipes import preset, train
@@ -69,9 +69,9 @@ class Run(Predicts, Folder):
 
     @classmethod
     def create(cls, folder: Path | str, problem: Problem, recipe: Recipe) -> Run:  # type: ignore[override]
-        """Start a run in a new or empty folder, or resume one of the same problem and recipe."""
+        """Start a run in an empty folder, or resume the same one."""
         run = cls(Path(folder), problem, recipe)
-        if os.path.exists(run._path("config.json")):  # False, not an error, if the folder may not be read
+        if os.path.exists(run._path("config.json")):  # False if unreadable
             there = cls.open(folder, type(problem) if is_dataclass(problem) else problem)
             if (there.problem, there.recipe) != (problem, recipe):
                 raise QubolearnError(f"{folder} holds a run of another configuration; choose another --out")
@@ -82,12 +82,12 @@ class Run(Predicts, Folder):
                 raise QubolearnError(f"{folder} is not empty and holds no run; choose another --out")
             run.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise QubolearnError(f"cannot use the folder {folder}: {error.strerror}; choose another --out") from error
+            raise QubolearnError(f"cannot use {folder}: {error.strerror}; choose another --out") from error
         files.write_json(run._path("config.json"), run._header(), checksum=True)
         return run
 
     def begun(self) -> Run:
-        """Return the run, created if its folder holds none yet."""
+        """Return the run, created if its folder is empty."""
         if os.path.exists(self._path("config.json")):
             return self
         return type(self).create(self.folder, self.problem, self.recipe)
@@ -98,15 +98,15 @@ class Run(Predicts, Folder):
 
         Args:
             folder: the path.
-            problem: the problem, or its class, if no installed package registers its name; files never run code. For a
-                run of ``fit(..., folder=...)``, instances to score, such as :class:`qubolearn.Arrays`.
-            network: for a run of ``fit`` whose network has classes of your own: a network made as before.
+            problem: the problem or its class, if no installed package registers its name; for
+                a run of ``fit``, instances to score, such as :class:`qubolearn.Arrays`.
+            network: made as before, for a run of ``fit`` with classes of your own.
         """
         if os.path.isfile(folder):
             return cls.load(folder, problem)
         path = Path(folder) / "config.json"
         if not os.path.isfile(path):
-            raise QubolearnError(f"{folder} holds no run (no config.json); train one with: qubolearn train ... --out")
+            raise QubolearnError(f"{folder} holds no run; train one with: qubolearn train ... --out")
         header = files.read_json(path)
         if isinstance(training := header.get("training"), dict) and training.get("network") == OWN:
             return OwnRun.of(Path(folder), header, problem, network)
@@ -116,11 +116,12 @@ class Run(Predicts, Folder):
 
     @classmethod
     def load(cls, file: Path | str, problem: Given = None) -> Run:
-        """Load a file that :meth:`save` wrote, to evaluate and to solve with; it cannot be trained further."""
+        """Load a file of :meth:`save`, to evaluate and solve; not to train."""
         path = Path(file)
         metadata = files.read_metadata(path)
         if "run" not in metadata:
-            remedy = "pass its run folder, or use qubolearn.networks.load" if "network" in metadata else "train one"
+            own = "network" in metadata
+            remedy = "pass its run folder, or use qubolearn.networks.load" if own else "train one"
             raise QubolearnError(f"{path} holds a network without a problem to score; {remedy}")
         header, score = _object(metadata["run"], path), _object(metadata.get("score", "{}"), path)
         run = SavedRun(path, *_parsed(header, path, problem), _plain(score), _provenance(header))
@@ -128,9 +129,9 @@ class Run(Predicts, Folder):
         return run
 
     def save(self, file: Path | str, score: Evaluation | None = None) -> Path:
-        """Write the trained network as one safetensors file to share, with its recipe, its problem and its score.
+        """Write the trained network with recipe, problem and score as one safetensors file.
 
-        ``score`` is the result of :func:`qubolearn.evaluate`, by default the run's own (:meth:`scored`).
+        ``score`` is of :func:`qubolearn.evaluate`, by default :meth:`scored`.
         """
         path = Path(file)
         if path.suffix != ".safetensors":
@@ -146,24 +147,24 @@ class Run(Predicts, Folder):
         return _provenance(files.read_json(self._path("config.json")))
 
     def scored(self) -> dict[str, Any]:
-        """Return the score on unseen instances in result.json, else the last one on validation instances."""
+        """Return the test score of result.json, else the last validation score."""
         if self._path("result.json").is_file():
             return _plain(files.read_json(self._path("result.json")))
         records, metric = self.metrics(), self.problem.metric
         return _plain({f"validation_{metric}": records[-1].get(metric)}) if records else {}
 
     def network(self) -> nn.Module:
-        """Return the trained network, or that of the last checkpoint if training has not ended."""
+        """Return the trained network, or that of the last checkpoint."""
         path, hidden = self.weights(), self.recipe.hidden
         least = hidden * (self.problem.input_size + (self.recipe.layers - 2) * hidden + self.problem.bits)
-        if self.recipe.network == "mlp" and path.stat().st_size < 4 * least:  # before it is allocated
+        if self.recipe.network == "mlp" and path.stat().st_size < 4 * least:  # before memory is allocated
             raise QubolearnError(f"{path} does not fit the network that its configuration asks for")
         network = new_network(self.problem, self.recipe)
         self.put_into(network)
         return network.eval()
 
     def _module(self) -> nn.Module:
-        if (made := vars(self).get("_loaded")) is None:  # for predict and the like
+        if (made := vars(self).get("_loaded")) is None:  # cached for predict
             made = vars(self)["_loaded"] = self.network()
         return made
 
@@ -176,9 +177,9 @@ class Run(Predicts, Folder):
 
 @dataclass(frozen=True)
 class SavedRun(Run):
-    """A run in one file, as :meth:`Run.save` writes it; ``folder`` is the path of the file.
+    """A run in one file of :meth:`Run.save`; ``folder`` is its path.
 
-    It is used like a run in a folder, but cannot be trained further and has no metrics. ``score`` is its maker's.
+    It cannot be trained further and has no metrics. ``score`` is its maker's.
     """
 
     score: dict[str, Any] = field(default_factory=dict)
@@ -200,7 +201,7 @@ class SavedRun(Run):
 
 
 class StoredInstances(Arrays):
-    """Instances to score, such as those that a run of ``fit`` stores; every split is all of them."""
+    """Instances to score; every split is all of them."""
 
     name = OWN
 
@@ -209,9 +210,7 @@ class StoredInstances(Arrays):
         self._rows = dict.fromkeys(("train", "validation", "test"), self._rows["train"].sort().values)
 
     @classmethod
-    def read(cls, path: Path, header: Mapping[str, Any]) -> StoredInstances:
-        """Return the instances of a run's file."""
-        kind = found if isinstance(found := header.get("problem"), dict) else {}
+    def read(cls, path: Path, kind: Mapping[str, Any]) -> StoredInstances:
         names = kind.get("arrays")
         if not isinstance(names, list) or "x_true" not in names:
             raise QubolearnError(f"{path.parent / 'config.json'} does not list the arrays of {path.name}")
@@ -234,7 +233,7 @@ class StoredInstances(Arrays):
 
 @dataclass(frozen=True)
 class NoInstances(Problem):
-    """The data of a run of ``fit`` without validation instances, such as one with ``epochs=``."""
+    """The data of a run of ``fit`` without validation instances."""
 
     folder: str
     count: int
@@ -254,11 +253,11 @@ class NoInstances(Problem):
 
 @dataclass(frozen=True)
 class OwnChoices:
-    """The choices that a run of ``fit`` stores instead of a recipe."""
+    """The choices of a run of ``fit``, in place of a recipe."""
 
     head: str = "own"
     network: str = OWN
-    topology: str = "diagonal"  # only the positions of bits in pictures
+    topology: str = "diagonal"  # only for positions in pictures
     loss: str = ""
     optimizer: str = ""
     epochs: int = 1
@@ -267,25 +266,27 @@ class OwnChoices:
 
 @dataclass(frozen=True)
 class OwnRun(Run):
-    """A run of ``fit(..., folder=...)`` with any network and data; ``recipe`` describes its training."""
+    """A run of ``fit(..., folder=...)``; ``recipe`` describes its training."""
 
     structure: str = ""
     given: nn.Module | None = None
 
     @classmethod
     def of(cls, folder: Path, header: Mapping[str, Any], problem: Any, network: nn.Module | None) -> OwnRun:
-        """Return the run that the header of a file describes; the file is untrusted."""
+        """Return the run of an untrusted header."""
         path = folder / "config.json"
         files.check_version(header.get("format_version"), path)
         data, stored = problem, folder / INSTANCES
         if not isinstance(problem, Problem):
-            bits = found["bits"] if isinstance(found := header.get("problem"), dict) and "bits" in found else 0
-            data = StoredInstances.read(stored, header) if stored.is_file() else NoInstances(str(folder), int(bits))
+            kind = found if isinstance(found := header.get("problem"), dict) else {}
+            if stored.is_file():
+                data = StoredInstances.read(stored, kind)
+            else:
+                data = NoInstances(str(folder), int(kind.get("bits") or 0))
         choices = _made(OwnChoices, header["training"], path)
         return cls(folder, data, choices, json.dumps(header.get("structure")), network)
 
     def network(self) -> nn.Module:
-        """Return the trained network, or that of the last checkpoint if training has not ended."""
         made: nn.Module = rebuilt(self.structure, self._path("config.json"), self.weights(), self.given)
         self.put_into(made)
         return made.eval()
@@ -296,10 +297,10 @@ class OwnRun(Run):
 
 
 def pretrained(name: str) -> Run:
-    """Return a trained model that comes with qubolearn, to evaluate, to solve with or to look at.
+    """Return a trained model that comes with qubolearn.
 
     Args:
-        name: one of :func:`pretrained_names`; commands take ``pretrained:NAME`` for a run folder.
+        name: one of :func:`pretrained_names`; in commands, ``pretrained:NAME``.
 
     >>> run = pretrained("maxcut")
     >>> run.problem.name, run.scored()["accuracy"] > 0.9
@@ -316,7 +317,6 @@ def pretrained_names() -> list[str]:
 
 
 def _sweep(folder: Path) -> None:
-    """Delete temporary files that killed processes left behind."""
     for path in filter(files.is_temporary, folder.iterdir()):
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > LEFT_BEHIND:
@@ -326,28 +326,31 @@ def _sweep(folder: Path) -> None:
 def _parsed(header: Mapping[str, Any], path: Path, problem: Given) -> tuple[Problem, Recipe]:
     """Return problem and recipe of an untrusted header."""
     if header.get("format") != files.FORMAT:
-        raise QubolearnError(f"{path} has format {str(header.get('format'))[:40]!r}; expected {files.FORMAT!r}")
+        found = str(header.get("format"))[:40]
+        raise QubolearnError(f"{path} has format {found!r}; expected {files.FORMAT!r}")
     files.check_version(header.get("format_version"), path)
     if not isinstance(header.get("problem"), dict) or not isinstance(header.get("training"), dict):
         raise QubolearnError(f"{path} lacks 'problem' or 'training'")
     made: Any = problem
     if not isinstance(problem, Problem):
         name = convert(header["problem"].get("name"), str, f"{path}: the name of its problem")
-        made = _made(problem or problem_type(name), header["problem"], path)
+        kind = problem or problem_type(name)
+        options = {kind.old_names.get(name, name): value for name, value in header["problem"].items()}
+        made = _made(kind, options, path)
     return made, _made(Recipe, upgrade(header["training"], header["format_version"], made), path)
 
 
 def _made(kind: Any, options: Mapping[str, Any], path: Path) -> Any:
-    """Return a dataclass of checked options; fields of other versions are ignored."""
+    """Return a dataclass of checked options; unknown ones are ignored."""
     hints = get_type_hints(kind)
     known = {each.name: options[each.name] for each in fields(kind) if each.name in options}
     return kind(**{name: convert(value, hints[name], f"{path}: {name}") for name, value in known.items()})
 
 
 def _check_size(run: Run, path: Path) -> None:
-    """Raise if an untrusted file asks for a network as large as memory."""
-    inputs, bits, layers, hidden = run.problem.input_size, run.problem.bits, run.recipe.layers, run.recipe.hidden
-    weights = (inputs + hidden) * hidden * layers + hidden * bits**2
+    """Raise if an untrusted file asks for a huge network."""
+    bits, layers, hidden = run.problem.bits, run.recipe.layers, run.recipe.hidden
+    weights = (run.problem.input_size + hidden) * hidden * layers + hidden * bits**2
     if bits > MAX_BITS or weights > MAX_WEIGHTS or layers > MAX_LAYERS:
         size = f"about {weights} weights in {layers} layers for {bits} bits"
         limits = f"limits {MAX_WEIGHTS}, {MAX_LAYERS} and {MAX_BITS}"
@@ -355,23 +358,25 @@ def _check_size(run: Run, path: Path) -> None:
 
 
 def _plain(score: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of a result that are finite numbers or short strings."""
+    """Return the finite numbers and short strings of a result."""
 
     def fits(value: Any) -> bool:
         if isinstance(value, str):
             return len(value) <= MAX_LETTERS
-        return type(value) in (int, float) and abs(value) < 2**63  # which NaN is not
+        return type(value) in (int, float) and abs(value) < 2**63  # NaN is not
 
     return dict([(name, value) for name, value in score.items() if fits(value)][:MAX_SCORES])
 
 
 def _provenance(header: Mapping[str, Any]) -> dict[str, Any]:
-    """Return versions, code and machine of a header, as short strings."""
-    versions, made_by = (part if isinstance(part := header.get(key), dict) else {} for key in ("versions", "code"))
+    """Return versions, code and machine as short strings."""
+    parts = (header.get(key) for key in ("versions", "code"))
+    versions, made_by = (part if isinstance(part, dict) else {} for part in parts)
     found = _plain(made_by)
     if made_by.get("dirty") is True:
         found["commit"] = f"{found.get('commit')}-dirty"
-    return {"versions": _plain(versions), "code": found, "machine": str(header.get("machine", "unknown"))[:MAX_LETTERS]}
+    machine = str(header.get("machine", "unknown"))[:MAX_LETTERS]
+    return {"versions": _plain(versions), "code": found, "machine": machine}
 
 
 def _object(text: str, path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Check that solvers and problems, also those of third parties, keep their contracts; no test framework is needed.
+"""Check that solvers and problems keep their contracts, without a test framework.
 
 >>> from qubolearn.problems.randgraph import RandGraph
 >>> from qubolearn.solvers.exhaustive import ExhaustiveSearch
@@ -27,21 +27,20 @@ from qubolearn.solvers.contract import Solution, Solver, seeded
 __all__ = ["check_problem", "check_solution", "check_solver"]
 
 
-UNUSABLE = (float("nan"), float("inf"), float("-inf"))
-
-
 def require(condition: bool, message: str) -> None:
     """Raise AssertionError if a condition is false, even under ``python -O``."""
     if not condition:
         raise AssertionError(message)
 
 
-def check_solver(solver: Solver, *, exact: bool = False, max_bits: int = 8, device: torch.device | str = "cpu") -> None:
-    """Raise AssertionError unless the solver keeps the contract of :class:`qubolearn.solvers.contract.Solver`.
+def check_solver(
+    solver: Solver, *, exact: bool = False, max_bits: int = 8, device: torch.device | str = "cpu"
+) -> None:
+    """Raise AssertionError unless this keeps :class:`qubolearn.solvers.contract.Solver`.
 
-    Every solver is tried on QUBOs of up to ``max_bits`` bits: random, tied, sparse and with large penalties. ``exact``
-    also compares with brute force. ``with_seed`` must make calls repeatable. Reads of ``sample`` must be bits, and with
-    a beta samples at that temperature, unless it raises.
+    It is tried on QUBOs of up to ``max_bits`` bits: random, tied, sparse and with large penalties.
+    ``exact`` also compares with brute force. ``with_seed`` must make calls repeatable. Reads of
+    ``sample`` must be bits, at a beta distributed as that, unless it raises.
     """
     seeded = _with_seed(solver)
     sizes = [n for n in (1, 2, 3, 5, 8, 12) if n <= max_bits]
@@ -50,7 +49,7 @@ def check_solver(solver: Solver, *, exact: bool = False, max_bits: int = 8, devi
     found = seeded(A).states.shape[1]
     require(found == 2, f"solver(A) returns {found} states, expected x* and x⁺ by default")
     require(torch.equal(A, before), "the solver changed A in place")
-    require(torch.equal(torch.get_rng_state(), state), "the solver drew from torch's global generator; take a seed")
+    require(torch.equal(torch.get_rng_state(), state), "the solver drew from torch's global generator")
     for n in sizes:
         for count in sorted({1, 2, min(4, 2**n)}):
             A = _qubos(3, n, device)
@@ -66,7 +65,6 @@ def check_solver(solver: Solver, *, exact: bool = False, max_bits: int = 8, devi
 
 
 def _with_seed(solver: Any) -> Solver:
-    """Return the solver with a seed, or unchanged if it has no ``with_seed``."""
     try:
         return seeded(solver, 7)
     except QubolearnError as error:
@@ -78,7 +76,6 @@ def _qubos(batch: int, n: int, device: torch.device | str, seed: int = 0) -> Ten
 
 
 def _unusual_qubos(n: int, device: torch.device | str) -> list[Tensor]:
-    """Return forms of A that a solver may forget, and QUBOs of well-known problems."""
     A = _qubos(3, n, device)
     ones, eye, numbers = torch.ones_like(A), torch.eye(n).to(A), torch.arange(1, n + 1).to(A)
     path = ones.triu(1).tril(1)
@@ -100,7 +97,7 @@ def _unusual_qubos(n: int, device: torch.device | str) -> list[Tensor]:
 
 
 def check_solution(solution: Solution, A: Tensor, count: int) -> None:
-    """Raise AssertionError unless these are ``count`` distinct states of A ``[batch, n, n]`` with their energies."""
+    """Raise AssertionError unless these are ``count`` distinct states with their energies."""
     states, found = solution
     batch, n = A.shape[0], A.shape[2]
     case = f"for A {list(A.shape)} {A.dtype} and count={count}"
@@ -124,19 +121,19 @@ def check_solution(solution: Solution, A: Tensor, count: int) -> None:
 
 
 def _check_repeatable(solver: Solver, device: torch.device | str, max_bits: int) -> None:
-    """Compare two calls with one seed, at sizes and counts at which heuristics vary; skip those that raise."""
-    for n, count in ((max_bits, 2), (min(12, max_bits), min(32, 2 ** min(12, max_bits))), (64, 16), (200, 16)):
+    """Compare two calls with one seed; skip those that raise."""
+    few = min(12, max_bits)
+    for n, count in ((max_bits, 2), (few, min(32, 2**few)), (64, 16), (200, 16)):
         A = _qubos(2, n, device)
         try:
             first, second = (_with_seed(solver)(A, count) for _ in range(2))
         except QubolearnError:
             continue
         same = torch.equal(first.states, second.states) and torch.equal(first.energies, second.energies)
-        require(same, f"two solvers with the same seed differ at n={n}; all randomness must come from with_seed")
+        require(same, f"two solvers with the same seed differ at n={n}; draw from with_seed alone")
 
 
 def _check_sample(solver: Any, device: torch.device | str) -> None:
-    """Check that reads are bits, and that with a beta their marginals are those of p(x) ∝ exp(-β xᵀAx)."""
     if not hasattr(solver, "sample"):
         return
     A = _qubos(16, 4, device)
@@ -144,8 +141,8 @@ def _check_sample(solver: Any, device: torch.device | str) -> None:
         reads = solver.sample(A)
     except QubolearnError:  # one that only draws at a given temperature
         reads = solver.sample(A, 1.0)
-    shaped = reads.ndim == 3 and reads.shape[0] == len(A) and reads.shape[2] == 4 and reads.dtype == A.dtype
-    require(shaped, f"sample(A) returns {list(reads.shape)} {reads.dtype} for A {list(A.shape)}, not batch, reads, n")
+    shaped = reads.ndim == 3 and reads.shape[::2] == (len(A), 4) and reads.dtype == A.dtype
+    require(shaped, f"sample(A) is {list(reads.shape)} {reads.dtype}, expected [batch, reads, n] as A")
     _require_bits(reads, "sample(A)")
     try:
         reads = solver.sample(A, 1.0)
@@ -154,12 +151,13 @@ def _check_sample(solver: Any, device: torch.device | str) -> None:
     p = pair_marginals(A.double().cpu()).diagonal(dim1=1, dim2=2)
     spread = (p * (1 - p)).clamp(min=0.01) / reads.shape[1]
     off = float(((reads.double().cpu().mean(1) - p).square() / spread).mean())
-    require(off < 4, f"reads of sample(A, beta=1) miss the exact marginals by {off:.1f} variances, expected about 1")
+    require(off < 4, f"reads at beta=1 miss the exact marginals by {off:.1f} variances, expected about 1")
 
 
 def _check_refusals(solver: Solver, device: torch.device | str) -> None:
-    A = _qubos(2, 2, device)
-    wrong = {f"A with {value}": (A.index_fill(2, torch.tensor([1]).to(A.device), value), 2) for value in UNUSABLE}
+    A, one = _qubos(2, 2, device), torch.tensor([1], device=device)
+    unusable = [float("nan"), float("inf"), float("-inf")]
+    wrong = {f"A with {value}": (A.index_fill(2, one, value), 2) for value in unusable}
     wrong |= {"A [n, n] without a batch": (A[0], 2), "A [batch, 1, 2], which is not square": (A[:, :1], 2)}
     wrong |= {"A of integers": (A.long(), 2), "count=0": (A, 0), "count=5 distinct states of 2 bits": (A, 5)}
     for what, arguments in wrong.items():
@@ -168,7 +166,7 @@ def _check_refusals(solver: Solver, device: torch.device | str) -> None:
         except QubolearnError:
             continue
         except Exception as error:
-            raise AssertionError(f"{what} raised {type(error).__name__}, expected QubolearnError: {error}") from error
+            raise AssertionError(f"{what} raised {error!r}, expected QubolearnError") from error
         raise AssertionError(f"{what} was accepted, expected QubolearnError")
 
 
@@ -180,14 +178,14 @@ def _check_exact(solver: Solver, n: int, device: torch.device | str) -> None:
         lowest = energies(qubos.to(torch.float64), states).sort(dim=1).values[:, :count]
         found = solver(qubos, count).energies
         agree = torch.allclose(found, lowest, rtol=1e-6, atol=1e-6)
-        require(agree, f"energies of {kind} QUBOs of {n} bits are {found.tolist()}, brute force has {lowest.tolist()}")
+        require(agree, f"{kind} QUBOs of {n} bits: energies {found.tolist()}, expected {lowest.tolist()}")
 
 
 def check_problem(problem: Problem, *, count: int = 16, grid_error: float = 0.0) -> None:
-    """Raise AssertionError unless the problem keeps the contract of :class:`qubolearn.data.contract.Problem`.
+    """Raise AssertionError unless this keeps :class:`qubolearn.data.contract.Problem`.
 
-    ``count`` instances are drawn a few times, and once on a GPU if there is one. If the bits round a number, the metric
-    of the true bits may differ from that of a perfect answer by ``grid_error``.
+    ``count`` instances are drawn a few times, also on a GPU if there is one. The metric of the true
+    bits may differ from that of a perfect answer by ``grid_error``.
     """
     _check_configuration(problem)
     instances = _draw(problem, count, seed=0)
@@ -226,7 +224,7 @@ def _check_instances(problem: Problem, instances: Instances, count: int) -> None
     p, x_true, answer, _ = instances
     for name, tensor, size in (("p", p, problem.input_size), ("x_true", x_true, problem.bits)):
         fits = list(tensor.shape) == [count, size] and tensor.dtype == torch.float32
-        require(fits, f"{name} is {list(tensor.shape)} {tensor.dtype}, expected [{count}, {size}] torch.float32")
+        require(fits, f"{name} is {list(tensor.shape)} {tensor.dtype}, expected [{count}, {size}] float32")
     require(len(answer) == count, f"answer holds {len(answer)} instances, expected {count}")
     require(bool(torch.isfinite(p).all()), "p holds values that are not finite")
     _require_bits(x_true, "x_true")
@@ -248,8 +246,6 @@ def _check_draws(problem: Problem, instances: Instances, count: int) -> None:
 
 
 class _Watched(Generator):
-    """A generator that records if its device was read."""
-
     was_read = False
 
     @property
@@ -259,17 +255,17 @@ class _Watched(Generator):
 
 
 def _check_devices(problem: Problem, count: int) -> None:
-    """Require instances on the generator's device; without a GPU, that ``sample`` at least reads the device."""
+    """Require instances on the generator's device, or that ``sample`` reads it."""
     watched = _Watched()
     problem.sample(count, watched.manual_seed(0), "train")
-    require(watched.was_read, "sample never reads generator.device; make its tensors with device=generator.device")
+    require(watched.was_read, "sample never reads generator.device, where its tensors have to be")
     if torch.cuda.is_available():
         try:
             drawn = problem.sample(count, Generator("cuda").manual_seed(0), "train")
         except RuntimeError as error:
             raise AssertionError(f"sample fails with a generator on a GPU: {error}") from error
         on = {tensor.device.type for tensor in tensors_of(drawn)}
-        require(on == {"cuda"}, f"instances of a generator on a GPU are on {sorted(on)}, expected all on the GPU")
+        require(on == {"cuda"}, f"instances of a generator on a GPU are on {sorted(on)}")
 
 
 def _check_scores(problem: Problem, instances: Instances, grid_error: float) -> None:
@@ -280,7 +276,7 @@ def _check_scores(problem: Problem, instances: Instances, grid_error: float) -> 
     loss = sign * (perfect - found)
     require(bool((loss >= -1e-6).all()), f"{problem.metric} of the right answer itself is not the best")
     worst = float(loss.max())
-    require(worst <= grid_error + 1e-6, f"{problem.metric} of x_true misses perfection by {worst} > {grid_error}")
+    require(worst <= grid_error + 1e-6, f"{problem.metric} of x_true is off by {worst} > {grid_error}")
     flipped = _metric(problem, problem.decode(1 - x_true), instances)
     better = float((sign * (flipped - found)).mean()) <= 1e-6
     require(better, f"{problem.metric} is better for the opposite of x_true; is higher_is_better right?")
@@ -290,8 +286,8 @@ def _metric(problem: Problem, answer: Tensor, instances: Instances) -> Tensor:
     scores = problem.score(answer, instances)
     require(problem.metric in scores, f"score returns {sorted(scores)}, not the metric {problem.metric!r}")
     for name, values in scores.items():
-        want = [len(instances.x_true)]
-        require(list(values.shape) == want, f"score {name!r} is {list(values.shape)}, expected one per instance {want}")
+        one_each = list(values.shape) == [len(instances.x_true)]
+        require(one_each, f"score {name!r} is {list(values.shape)}, expected one per instance")
     return scores[problem.metric].to(torch.float64)
 
 
@@ -299,7 +295,7 @@ def _check_projection(problem: Problem, instances: Instances) -> None:
     x_true = instances.x_true
     noise = torch.rand(x_true.shape, generator=Generator().manual_seed(0)) < 0.3
     projected = problem.project(torch.where(noise, 1 - x_true, x_true), instances.p)
-    require(projected.shape == x_true.shape, f"project returns {list(projected.shape)}, expected {list(x_true.shape)}")
+    require(projected.shape == x_true.shape, f"project(x) is {list(projected.shape)}, not as x")
     _require_bits(projected, "project(x)")
     require(torch.equal(problem.project(projected, instances.p), projected), "project is not idempotent")
     kept = torch.equal(problem.project(x_true, instances.p), x_true)
@@ -308,11 +304,12 @@ def _check_projection(problem: Problem, instances: Instances) -> None:
 
 def _check_soft_targets(states: Tensor, weights: Tensor, batch: int, n: int) -> None:
     want = [batch, states.shape[1], n]
-    require(list(states.shape) == want, f"soft targets are {list(states.shape)}, expected [batch, t, n] = {want}")
+    require(list(states.shape) == want, f"soft targets are {list(states.shape)}, expected {want}")
     require(weights.shape == states.shape[:2], f"weights are {list(weights.shape)}, expected {want[:2]}")
     _require_bits(states, "soft targets")
     total = weights.sum(1)
-    require(bool((weights >= 0).all()) and torch.allclose(total, torch.ones_like(total)), "weights do not sum to 1")
+    sums = bool((weights >= 0).all()) and torch.allclose(total, torch.ones_like(total))
+    require(sums, "weights do not sum to 1")
 
 
 def _require_bits(x: Tensor, what: str) -> None:

@@ -1,8 +1,7 @@
-"""Choose penalty weights and chain strengths by the share of optimal reads that they lead to.
+"""Choose penalty weights and chain strengths by the share of optimal reads.
 
-Large penalties hide the objective behind barriers, small ones leave reads infeasible. The best weight depends on the
-solver, so it is measured: by successive halving, which spends most reads on the best candidates (Karnin et al., ICML
-2013; Jamieson and Talwalkar, AISTATS 2016).
+Successive halving spends most reads on the best candidates (Karnin et al., ICML 2013; Jamieson and
+Talwalkar, AISTATS 2016).
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ Weights: TypeAlias = float | tuple[float, ...]
 
 @dataclass(frozen=True)
 class Tuned:
-    """The curve of a tuning: the share of optimal reads of each candidate, with an interval, and the best candidate."""
+    """The share of optimal reads of each candidate, and the best candidate."""
 
-    best: Weights  # with the highest share among those that were measured on all instances
+    best: Weights  # with the highest share on all instances
     candidates: tuple[Weights, ...]
-    share: tuple[float, ...]  # of optimal reads, mean per candidate; optimal is the lowest feasible cost that is known
+    share: tuple[float, ...]  # the mean share of reads at the lowest known cost
     low: tuple[float, ...]  # 95 % intervals of the means, over instances
     high: tuple[float, ...]
     feasible: tuple[float, ...]  # the mean share of feasible reads
@@ -43,7 +42,7 @@ class Tuned:
     calls: int  # solver calls in all
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the shares with their intervals over the candidates, or over their numbers if these are tuples."""
+        """Draw the shares with their intervals over the candidates."""
         if ax is None:
             from matplotlib.figure import Figure
 
@@ -54,7 +53,8 @@ class Tuned:
         errors = np.abs(np.stack([self.low, self.high]) - share)[:, order]
         ax.errorbar(x[order], share[order], errors, marker="o", capsize=2, label="optimal reads")
         ax.plot(x[order], np.asarray(self.feasible)[order], ls=":", color="0.5", label="feasible reads")
-        ax.set(xlabel="weight" if plain else "candidate", ylabel="share of reads", xscale="log" if plain else "linear")
+        ax.set(xlabel="weight" if plain else "candidate", ylabel="share of reads")
+        ax.set_xscale("log" if plain else "linear")
         ax.legend()
         return ax
 
@@ -72,16 +72,18 @@ def tune_penalties(
     """Return the weights under which most reads of a solver are optimal and feasible.
 
     Args:
-        build: ``build(instance, weights)`` returns the QUBO, ``[n, n]`` or a SparseQubo batch of one.
-        cost: ``cost(instance, x)`` returns the costs ``[reads]`` of states x ``[reads, n]``, infinite if infeasible.
-        instances: training instances of any kind; one round of halving needs about two per candidate.
+        build: ``build(instance, weights)`` returns the QUBO, ``[n, n]`` or a SparseQubo batch of
+            one.
+        cost: ``cost(instance, x)`` returns costs ``[reads]`` of x ``[reads, n]``, infinite if
+            infeasible.
+        instances: training instances of any kind, about two per candidate.
         solver: a solver with ``sample``, such as ``SimulatedAnnealing(reads=100, sweeps=200)``.
         candidates: weights to try: numbers, or tuples of several weights.
-        best: the lowest feasible cost of each instance; by default the lowest that any read of the tuning has.
+        best: the lowest feasible cost of each instance; by default the lowest of any read.
         seed: the seed of the solver.
 
     Raises:
-        QubolearnError: If ``build`` changes the number of bits of an instance, or no read of an instance is feasible.
+        QubolearnError: If the number of bits of an instance changes, or no read of one is feasible.
 
     >>> from qubolearn import SimulatedAnnealing
     >>> def build(values, weight):  # the most valuable item: one bit per item, exactly one of them is 1
@@ -99,30 +101,35 @@ def tune_penalties(
         with error_context("build of instance", number):
             A = _one(build(instances[number], weights), number)
         if bits.setdefault(number, A.shape[2]) != A.shape[2]:
-            raise QubolearnError(
-                f"build returned {A.shape[2]} bits for instance {number} at weights {weights}, and {bits[number]} "
-                "before; expected the same bits at all weights"
-            )
+            now = f"{A.shape[2]} at weights {weights}; expected the same bits at all weights"
+            raise QubolearnError(f"build returned {bits[number]} bits for instance {number}, then {now}")
         return _reads(solver, A, derive_seed(seed, "tune", number))
 
     return measure(read, lambda number, x: cost(instances[number], x), len(instances), candidates, best)
 
 
 def tune_chain_strength(
-    qubos: Sequence[Qubo], solver: Any, candidates: Sequence[float] = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8), seed: int = 0
+    qubos: Sequence[Qubo],
+    solver: Any,
+    candidates: Sequence[float] = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8),
+    seed: int = 0,
 ) -> Tuned:
-    """Return the chain strength of a :class:`qubolearn.DWaveSolver` with which most reads reach the lowest energy.
+    """Return the chain strength with which most reads reach the lowest energy.
 
-    ``qubos`` are ``[n, n]`` each. Weak chains break; strong ones leave the couplings little of the chip's range.
-    Every candidate costs QPU time; ``DWaveSolver.mock`` costs none.
+    Weak chains break; strong ones leave the couplings little of the chip's range. ``qubos`` are
+    ``[n, n]`` each. Candidates cost QPU time, except with ``DWaveSolver.mock``.
     """
     check_solver(solver)
     given = [as_dense(_one(A, number)) for number, A in enumerate(qubos)]
 
     def read(number: int, strength: Weights) -> Tensor:
-        return _reads(replace(solver, chain_strength=strength), given[number], derive_seed(seed, "tune", number))
+        chained = replace(solver, chain_strength=strength)
+        return _reads(chained, given[number], derive_seed(seed, "tune", number))
 
-    return measure(read, lambda number, x: energies(given[number].double(), x[None])[0], len(given), candidates)
+    def cost(number: int, x: Tensor) -> Tensor:
+        return energies(given[number].double(), x[None])[0]
+
+    return measure(read, cost, len(given), candidates)
 
 
 def measure(
@@ -132,13 +139,14 @@ def measure(
     candidates: Sequence[Weights],
     best: Sequence[float] | None = None,
 ) -> Tuned:
-    """Halve the candidates, and double the instances of those that are left, until the best have seen all instances.
+    """Halve the candidates and double the instances until the best have seen all.
 
-    ``read(number, candidate)`` returns states ``[reads, n]`` of an instance, and ``cost(number, states)`` their costs.
+    ``read(number, candidate)`` returns states ``[reads, n]`` of an instance, and ``cost(number,
+    states)`` their costs.
     """
     if instances < 1 or not len(candidates) or (best is not None and len(best) != instances):
         known = "" if best is None else f" and {len(best)} best costs"
-        raise QubolearnError(f"{len(candidates)} candidates, {instances} instances{known}; expected at least one each")
+        raise QubolearnError(f"{len(candidates)} candidates, {instances} instances{known}; expected some")
     found: dict[tuple[int, int], Tensor] = {}
     left, rounds = list(range(len(candidates))), max(1, math.ceil(math.log2(len(candidates))))
     for rung in range(rounds):
@@ -149,18 +157,15 @@ def measure(
                     found[k, number] = _costs(cost, number, read(number, candidates[k]))
             tried = torch.cat([found[k, number] for k in left])
             if rung == 0 and best is None and not bool(tried.isfinite().any()):
-                some = ", ".join(f"{candidates[k]}" for k in left[:5])
-                raise QubolearnError(
-                    f"none of {len(tried)} reads of instance {number} is feasible at weights {some}; raise the weights "
-                    "or the solver's sweeps"
-                )
+                reads = f"none of {len(tried)} reads of instance {number} is feasible at any weight"
+                raise QubolearnError(f"{reads}; raise the weights or the solver's sweeps")
         share = _shares(found, len(candidates), instances, best)[0]
         if rung < rounds - 1:
             left = sorted(left, key=lambda k: -share[k].nanmean().item())[: math.ceil(len(left) / 2)]
     share, feasible = _shares(found, len(candidates), instances, best)
     counts, means = share.isfinite().sum(1), share.nanmean(1)
     spread = (share - means[:, None]).square().nansum(1).div((counts - 1).clamp_min(1)).sqrt()
-    reach = 1.96 * torch.where(counts > 1, spread, 0.5) / counts.sqrt()  # of one instance nothing is known
+    reach = 1.96 * torch.where(counts > 1, spread, 0.5) / counts.sqrt()  # 0.5 if unknown
     low, high = ((means + sign * reach).clamp(0, 1) for sign in (-1, 1))
     chosen = max(left, key=lambda k: means[k].item())
     columns = {"share": means, "low": low, "high": high, "feasible": feasible.nanmean(1), "instances": counts}
@@ -171,7 +176,7 @@ def measure(
 def _shares(
     found: dict[tuple[int, int], Tensor], candidates: int, instances: int, best: Sequence[float] | None
 ) -> tuple[Tensor, Tensor]:
-    """Return the shares of optimal and of feasible reads ``[candidates, instances]``, NaN if not measured."""
+    """Return the shares of optimal and of feasible reads, NaN if not measured."""
     share = torch.full((2, candidates, instances), torch.nan, dtype=torch.float64)
     lowest = [torch.inf] * instances if best is None else list(best)
     for (_, number), costs in found.items():
@@ -193,7 +198,6 @@ def _costs(cost: Callable[[int, Tensor], Any], number: int, x: Tensor) -> Tensor
 
 
 def _one(A: Any, number: int) -> Qubo:
-    """Return a QUBO ``[n, n]``, or a batch of one, as a checked batch of one."""
     batch = A if isinstance(A, SparseQubo) else torch.as_tensor(A)
     if isinstance(batch, Tensor) and batch.ndim == 2:
         batch = batch[None]
@@ -205,6 +209,6 @@ def _one(A: Any, number: int) -> Qubo:
 
 def _reads(solver: Any, A: Qubo, seed: int) -> Tensor:
     if not hasattr(solver, "sample"):
-        raise QubolearnError(f"{solver!r} has no method sample(A) that returns all reads; use SimulatedAnnealing")
+        raise QubolearnError(f"{solver!r} has no method sample(A); use SimulatedAnnealing")
     reads: Tensor = seeded(solver, seed).sample(A)[0]  # type: ignore[attr-defined]
     return reads

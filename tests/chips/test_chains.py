@@ -2,8 +2,6 @@ import itertools
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from qubolearn.chips.programming import Embedding
 from qubolearn.errors import QubolearnError
@@ -35,7 +33,8 @@ def test_couplings_are_shared_by_all_couplers_and_biases_by_the_chain():
     J = torch.tensor([[[0.0, 3.0], [0.0, 0.0]]])
     physical_J, physical_h = embedding.embed(J, torch.tensor([[4.0, 1.0]]), 2.0)
     assert physical_h.tolist() == [[2.0, 2.0, 1.0]]
-    assert physical_J.tolist() == [[[0.0, -6.0, 1.5], [0.0, 0.0, 1.5], [0.0, 0.0, 0.0]]]  # 2 · rms 3 · √degree 1
+    # chains have 2 · rms 3 · √degree 1
+    assert physical_J.tolist() == [[[0.0, -6.0, 1.5], [0.0, 0.0, 1.5], [0.0, 0.0, 0.0]]]
 
 
 def test_chain_strength_is_that_of_dwave():
@@ -45,11 +44,13 @@ def test_chain_strength_is_that_of_dwave():
     physical_J, _ = Embedding.of(TRIANGLE, SQUARE).embed(J, torch.zeros(1, 3, dtype=torch.float64), 1.414)
     pairs = {(i, j): float(J[0, i, j]) for i, j in itertools.combinations(range(3), 2)}
     bqm = dimod.BinaryQuadraticModel.from_ising({}, pairs)
-    assert -float(physical_J[0, 2, 3]) == pytest.approx(strengths.uniform_torque_compensation(bqm, prefactor=1.414))
+    expected = strengths.uniform_torque_compensation(bqm, prefactor=1.414)
+    assert -float(physical_J[0, 2, 3]) == pytest.approx(expected)
 
 
 def test_without_couplings_the_biases_set_the_chain_strength():
-    physical_J, _ = Embedding.of(TRIANGLE, SQUARE).embed(torch.zeros(1, 3, 3), torch.tensor([[1.0, -2.0, 0.5]]), 1.4)
+    h = torch.tensor([[1.0, -2.0, 0.5]])
+    physical_J, _ = Embedding.of(TRIANGLE, SQUARE).embed(torch.zeros(1, 3, 3), h, 1.4)
     assert physical_J[0, 2, 3] == -2.0
 
 
@@ -58,15 +59,6 @@ def test_majority_and_broken_by_hand():
     bits = torch.tensor([[1, 1, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0], [1, 0, 0, 1, 0, 1]])
     assert embedding.majority(bits).tolist() == [[1, 0, 1], [0, 1, 0], [0, 1, 1]]
     assert embedding.broken(bits).tolist() == pytest.approx([2 / 3, 0, 2 / 3])
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.booleans(), min_size=1, max_size=7))
-def test_majority_counts(chain):
-    embedding = Embedding.of({0: list(range(len(chain)))}, itertools.combinations(range(len(chain)), 2))
-    ones, zeros = chain.count(True), chain.count(False)
-    expected = chain[0] if ones == zeros else ones > zeros
-    assert embedding.majority(torch.tensor([chain]).long()).tolist() == [[int(expected)]]
 
 
 @pytest.mark.parametrize(
@@ -84,5 +76,5 @@ def test_bad_embeddings(chains, edges, message):
 
 def test_a_coupling_without_coupler():
     J = torch.ones(1, 3, 3).triu(1)
-    with pytest.raises(QubolearnError, match="0 and 2"):
+    with pytest.raises(QubolearnError, match=r"\[0, 2\]"):
         Embedding.of({0: [0], 1: [1], 2: [2]}, [(0, 1), (1, 2)]).embed(J, torch.zeros(1, 3), 1.0)

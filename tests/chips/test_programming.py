@@ -47,7 +47,8 @@ def test_errors_have_the_size_requested_and_spare_what_is_not_programmed():
 
 def test_an_instance_depends_on_its_own_seed_alone():
     J, h = one(0.5, [0.1, 0.2])
-    many = with_control_errors(J.expand(3, -1, -1), h.expand(3, -1), 0.1, 0.1, 1, 5, np.array([5, 6, 7], np.uint32))
-    alone = with_control_errors(J, h, 0.1, 0.1, 1, 5, np.array([7], np.uint32))
+    seeds = np.array([5, 6, 7], np.uint32)
+    many = with_control_errors(J.expand(3, -1, -1), h.expand(3, -1), 0.1, 0.1, 1, 5, seeds)
+    alone = with_control_errors(J, h, 0.1, 0.1, 1, 5, seeds[2:])
     for a, b in zip(many, alone, strict=True):
         assert torch.equal(a[2:], b)

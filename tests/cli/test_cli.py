@@ -1,4 +1,4 @@
-"""The command line as a new user meets it: results, JSON, files and one-line errors."""
+"""The command line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def call(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
-    """Run a command with --json: its one object on stdout, and nothing else there."""
+    """Run a command with --json and return its object."""
     capsys.readouterr()
     assert main([*words, "--json"]) == 0
     out = capsys.readouterr().out
@@ -67,7 +67,15 @@ def test_evaluate_with_several_solvers_and_seeds(folder: Path, capsys: pytest.Ca
     run = str(folder / "run")
     exact = call(capsys, "evaluate", run, "--instances", "100", "--seed", "3")
     neal = call(
-        capsys, "evaluate", run, "--instances", "100", "--seed", "3", "--solver", "neal:reads=20,sweeps=50,seed=0"
+        capsys,
+        "evaluate",
+        run,
+        "--instances",
+        "100",
+        "--seed",
+        "3",
+        "--solver",
+        "neal:reads=20,sweeps=50,seed=0",
     )
     other = call(capsys, "evaluate", run, "--instances", "100", "--seed", "4")
     assert neal["accuracy"] == exact["accuracy"]
@@ -78,7 +86,9 @@ def test_evaluate_with_several_solvers_and_seeds(folder: Path, capsys: pytest.Ca
 
 
 def test_solve_writes_qubos_bits_and_answers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = call(capsys, "solve", str(folder / "run"), str(folder / "p.npz"), "--out", str(folder / "solved.npz"))
+    result = call(
+        capsys, "solve", str(folder / "run"), str(folder / "p.npz"), "--out", str(folder / "solved.npz")
+    )
     assert result["count"] == 7
     solved, instances = np.load(folder / "solved.npz"), np.load(folder / "p.npz")
     A, states = torch.from_numpy(solved["A"]).double(), torch.from_numpy(solved["states"]).double()
@@ -88,8 +98,19 @@ def test_solve_writes_qubos_bits_and_answers(folder: Path, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("form", ["coo", "bqm"])
-def test_export_writes_the_same_qubos_as_solve(folder: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
-    call(capsys, "export", str(folder / "run"), str(folder / "p.npz"), "--format", form, "--out", str(folder / form))
+def test_export_writes_the_same_qubos_as_solve(
+    folder: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    call(
+        capsys,
+        "export",
+        str(folder / "run"),
+        str(folder / "p.npz"),
+        "--format",
+        form,
+        "--out",
+        str(folder / form),
+    )
     call(capsys, "solve", str(folder / "run"), str(folder / "p.npz"), "--out", str(folder / f"{form}.npz"))
     A = upper_triangular(torch.from_numpy(np.load(folder / f"{form}.npz")["A"]).double())
     files = sorted((folder / form).iterdir())
@@ -154,7 +175,14 @@ def test_bad_input_is_one_line_exit_code_two_and_nothing_written(
     np.savez(other, p=np.zeros((2, 5), np.float32))
     np.savez(nan, p=np.full((2, 81), np.nan, np.float32))
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    places = {"new": new, "here": tmp_path, "run": folder / "run", "other": other, "nan": nan, "good": folder / "p.npz"}
+    places = {
+        "new": new,
+        "here": tmp_path,
+        "run": folder / "run",
+        "other": other,
+        "nan": nan,
+        "good": folder / "p.npz",
+    }
     assert says in fails(capsys, *words.format(**places).split())
     assert not new.exists()
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
@@ -167,7 +195,9 @@ def test_importing_takes_no_optional_dependency_and_no_numba() -> None:
     assert out.strip() == "[]"
 
 
-@pytest.mark.parametrize(("words", "code"), [("--help >&-", 0), ("--help <&- >&- 2>&-", 0), ("trian 2>&-", 2)])
+@pytest.mark.parametrize(
+    ("words", "code"), [("--help >&-", 0), ("--help <&- >&- 2>&-", 0), ("trian 2>&-", 2)]
+)
 def test_closed_standard_streams(words: str, code: int) -> None:
     done = subprocess.run(
         f'"{sys.executable}" -m qubolearn {words}', shell=True, capture_output=True, text=True, check=False
@@ -178,7 +208,10 @@ def test_closed_standard_streams(words: str, code: int) -> None:
 def test_problems_beyond_exhaustive_search_are_trained_and_scored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """36 bits: scoring by exhaustive search would take hours, 40 bits raise."""
+    """Exhaustive search would take hours, and raises at 40 bits."""
     sizes = "--layers 2 --hidden 8 --network mlp --epochs 1 --instances 20 --batch-size 10 --validation 3 --test 3"
-    assert main(["train", "randgraph", "--k", "9", *sizes.split(), "--out", str(tmp_path / "run"), "--json"]) == 0
+    assert (
+        main(["train", "randgraph", "--k", "9", *sizes.split(), "--out", str(tmp_path / "run"), "--json"])
+        == 0
+    )
     assert json.loads(capsys.readouterr().out)["source"] == "simulated"

@@ -9,7 +9,9 @@ import pytest
 from qubolearn.cli import COMMANDS, main, make_parser
 from qubolearn.runs import Run
 
-SMALL = "--topology dense --layers 2 --hidden 4 --instances 8 --batch-size 8 --validation 4 --test 4 --device cpu"
+SMALL = (
+    "--topology dense --layers 2 --hidden 4 --instances 8 --batch-size 8 --validation 4 --test 4 --device cpu"
+)
 
 
 def test_options_may_stand_between_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""A problem that is a class in a file, from the first command to the last; a run never chooses code to execute."""
+"""A problem class in a file."""
 
 from __future__ import annotations
 
@@ -19,13 +19,20 @@ class Mine(RandGraph):
     name = "mine"
     k: int = 3
 """
-OPTIONS = {"topology": "dense", "hidden": 16, "epochs": 1500, "instances": 100, "batch_size": 25, "validation": 10}
+OPTIONS = {
+    "topology": "dense",
+    "hidden": 16,
+    "epochs": 1500,
+    "instances": 100,
+    "batch_size": 25,
+    "validation": 10,
+}
 WORDS = [word for name, value in OPTIONS.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the name of the class on the command line, in the folder of its file."""
+    """Return the name of the class on the command line."""
     (tmp_path / "own.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
     return "own.py:Mine"

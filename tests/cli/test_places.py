@@ -1,4 +1,4 @@
-"""Commands and the places they write to and read from: links, devices, full disks, odd names, other users."""
+"""Places to read and write."""
 
 from __future__ import annotations
 
@@ -14,7 +14,20 @@ from qubolearn.cli import main
 from qubolearn.files import lock_folder
 
 TINY = (
-    *("train", "randgraph", "--k", "2", "--topology", "dense", "--layers", "2", "--hidden", "4", "--epochs", "2"),
+    *(
+        "train",
+        "randgraph",
+        "--k",
+        "2",
+        "--topology",
+        "dense",
+        "--layers",
+        "2",
+        "--hidden",
+        "4",
+        "--epochs",
+        "2",
+    ),
     *("--instances", "8", "--batch-size", "8", "--validation", "4", "--test", "4", "--device", "cpu"),
 )
 
@@ -58,7 +71,9 @@ def test_train_writes_no_file_outside_the_run(run: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-@pytest.mark.parametrize("words", ["--help", "train --help", "evaluate {run} --instances 4", "info {run} --json"])
+@pytest.mark.parametrize(
+    "words", ["--help", "train --help", "evaluate {run} --instances 4", "info {run} --json"]
+)
 def test_a_full_disk_behind_stdout_is_one_line(words: str, run: Path) -> None:
     with open("/dev/full", "w") as full:
         done = command(*words.format(run=run).split(), stdout=full)

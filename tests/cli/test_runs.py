@@ -1,4 +1,4 @@
-"""Run folders as a set: ``runs`` lists them, ``compare`` scores them on the same instances."""
+"""``runs`` and ``compare``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,20 @@ from qubolearn.cli.runs import paired
 from qubolearn.recipes import preset
 from qubolearn.runs import Run
 
-QUICK = ("--k", "3", "--hidden", "16", "--epochs", "2", "--instances", "300", "--validation", "20", "--test", "50")
+QUICK = (
+    "--k",
+    "3",
+    "--hidden",
+    "16",
+    "--epochs",
+    "2",
+    "--instances",
+    "300",
+    "--validation",
+    "20",
+    "--test",
+    "50",
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,19 +48,26 @@ def call(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     return result
 
 
-def test_compare_agrees_with_evaluate_and_pairs_the_instances(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_agrees_with_evaluate_and_pairs_the_instances(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     both = [str(folder / "uncoupled"), str(folder / "coupled")]
     found = call(capsys, "compare", *both, "--instances", "200", "--seed", "3")
     for row, run in zip(found["runs"], both, strict=True):  # type: ignore[call-overload]
         alone = call(capsys, "evaluate", run, "--instances", "200", "--seed", "3")
-        assert (row["accuracy"], row["accuracy_projected"]) == (alone["accuracy"], alone["accuracy_projected"])
+        assert (row["accuracy"], row["accuracy_projected"]) == (
+            alone["accuracy"],
+            alone["accuracy_projected"],
+        )
     change = found["difference"]["accuracy"]  # type: ignore[index]
     assert change["mean"] == pytest.approx(found["runs"][1]["accuracy"] - found["runs"][0]["accuracy"])  # type: ignore[index]
     assert change["higher"] - change["lower"] == pytest.approx(200 * change["mean"])
     assert call(capsys, "compare", *both, both[0], "--instances", "20")["difference"] == {}
 
 
-def test_runs_of_different_problems_are_not_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_of_different_problems_are_not_compared(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     other = folder / "other"
     other.mkdir()
     config = json.loads((folder / "coupled" / "config.json").read_text())
@@ -69,7 +89,6 @@ def test_the_interval_is_that_of_a_mean_of_differences() -> None:
 
 
 def test_embed_takes_a_runs_own_pattern(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Snakes couples neighboring cells alone, as a run of it says."""
     problem, recipe = preset("best", "snakes", rows=1, columns=2)
     Run.create(tmp_path / "run", problem, recipe)
     chip = ("--chip", "pegasus", "--chip-size", "4", "--json")
@@ -81,7 +100,9 @@ def test_embed_takes_a_runs_own_pattern(tmp_path: Path, capsys: pytest.CaptureFi
     assert (report["logical_qubits"], report["size"]) == (64, 4)
 
 
-def test_runs_lists_trained_begun_and_broken_folders(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_lists_trained_begun_and_broken_folders(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     begun, bad = folder / "deep" / "begun", folder / "deep" / "bad"
     for made in (begun, bad):
         made.mkdir(parents=True, exist_ok=True)

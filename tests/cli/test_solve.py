@@ -1,4 +1,4 @@
-"""``qubolearn solve`` on files of QUBOs: sparse ones, clamped bits and groups."""
+"""``qubolearn solve``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qubolearn.qubo import SparseQubo, energies, to_bqm, to_coo
 
 
 def ring(n: int, field: float = 0.0) -> SparseQubo:
-    """Write a ring of an even number of bits whose neighbors prefer to differ: 0101... is lowest, at -n/2."""
+    """Write a ring whose neighbors differ: 0101... has -n/2."""
     i = torch.arange(n - 1)
     edges = torch.cat([torch.stack([i, i + 1]), torch.tensor([[0], [n - 1]])], 1)
     return SparseQubo(torch.full((1, n), -1.0 + field), edges, torch.ones(1, n))
@@ -56,7 +56,9 @@ def test_a_qubo_of_ten_thousand_bits_is_never_dense(
         bits, energy = solved(capsys, tmp_path / name, *options)
         assert bits.shape == (n,)
         assert bits[:2].tolist() == [1, 1]
-        assert energy == pytest.approx(energies(A.to(torch.float64), torch.from_numpy(bits[None, None])).item())
+        assert energy == pytest.approx(
+            energies(A.to(torch.float64), torch.from_numpy(bits[None, None])).item()
+        )
         assert -n / 2 < energy < -0.8 * n / 2
 
 
@@ -65,7 +67,9 @@ def test_clamps_and_groups_come_from_files_too(tmp_path: Path, capsys: pytest.Ca
     path.write_text(to_coo(torch.diag(torch.tensor([3.0, 1.0, 2.0, -1.0, 1.0, 2.0, 5.0]))))
     assert solved(capsys, path)[0].tolist() == [0, 0, 0, 1, 0, 0, 0]
     groups.write_text("0 1 2\n\n4, 5\n")
-    bits, energy = solved(capsys, path, "--clamp", "1=0,6=1", "--groups", str(groups), "--solver", "exhaustive")
+    bits, energy = solved(
+        capsys, path, "--clamp", "1=0,6=1", "--groups", str(groups), "--solver", "exhaustive"
+    )
     assert bits.tolist() == [0, 0, 1, 1, 1, 0, 1]
     assert energy == 2 - 1 + 1 + 5
     np.savez(tmp_path / "clamp.npz", clamp=np.array([[-1, -1, -1, 0, -1, -1, 1]], np.int8))
@@ -86,7 +90,7 @@ def test_bad_clamps_and_groups_are_one_line(tmp_path: Path, capsys: pytest.Captu
         ("--out", str(path)): "--out",
     }.items():
         assert message in fails(capsys, str(path), *options), options
-    for text, message in {"0 1\n1 2": "bit 1 is in group 0 and in group 1", "0 99": "bit 99"}.items():
+    for text, message in {"0 1\n1 2": "bit 1 is in groups 0 and 1", "0 99": "bit 99"}.items():
         bad.write_text(text)
         assert message in fails(capsys, str(path), "--groups", str(bad))
     bad.write_text("0 1 nan")

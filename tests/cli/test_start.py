@@ -1,4 +1,4 @@
-"""Help, the version and mistakes are answered before torch is imported, which takes seconds."""
+"""Quick answers without torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands on Sudokus: the rules are learned and rounded, and hints reach the solver."""
+"""Commands on Sudokus."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_bad_puzzles_are_answered_in_words(tmp_path: Path, capsys: pytest.Captur
     assert remarks[1] == "not solved: it has no solution"
     assert remarks[2].startswith("solved, one of at least")
     answers = np.load(out)["answers"]
-    assert np.array_equal(answers[:2], p[:2])  # the puzzle as it was: a wrong grid is not an answer
+    assert np.array_equal(answers[:2], p[:2])  # a wrong grid is not an answer
     assert answers[2].min() > 0
     p[0, 0] = 5
     np.savez(tmp_path / "puzzles.npz", p=p)

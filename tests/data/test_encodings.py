@@ -1,4 +1,4 @@
-"""Permutation bits against plain Python: strings of bits, and all permutations by hand."""
+"""Permutation bits against plain Python."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def test_nearest_is_as_near_as_any_permutation(k: int) -> None:
     x = torch.randint(0, 2, (40 if k < 7 else 5, k * b), generator=torch.Generator().manual_seed(k)).float()
     near = nearest_permutation(x, k)
     for bits, found in zip(x.int().tolist(), near.int().tolist(), strict=True):
-        distances = {P: sum(i != j for i, j in zip(bits, code(P, b), strict=True)) for P in permutations(range(k))}
+        distances = {
+            P: sum(i != j for i, j in zip(bits, code(P, b), strict=True)) for P in permutations(range(k))
+        }
         P_found = tuple(decode_permutation(torch.tensor([found]), k)[0].tolist())
         assert distances[P_found] == min(distances.values())
         if k <= 6:

@@ -19,7 +19,9 @@ WANTED = {"points": ("f", 2), "names": ("U", 1)}
 
 
 def write_good(path: Path) -> None:
-    np.savez_compressed(path, points=np.ones((3, 2), np.float32), names=np.array(["a", "b"]), other=np.zeros(5))
+    np.savez_compressed(
+        path, points=np.ones((3, 2), np.float32), names=np.array(["a", "b"]), other=np.zeros(5)
+    )
 
 
 def test_load_npz_reads_what_is_requested(tmp_path: Path) -> None:
@@ -51,7 +53,9 @@ def test_load_npz_rejects(tmp_path: Path, arrays: dict[str, np.ndarray], message
 
 def test_load_npz_rejects_a_header_that_claims_more_than_there_is(tmp_path: Path) -> None:
     header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**12, 2)})
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (10**12, 2)}
+    )
     with zipfile.ZipFile(tmp_path / "claim.npz", "w") as archive:
         archive.writestr("points.npy", header.getvalue())
     with pytest.raises(QubolearnError, match="claim"):

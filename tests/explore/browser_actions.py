@@ -1,4 +1,4 @@
-"""Click, press, slide and read on the page in the browser; and runs that need no training."""
+"""Actions on the page in the browser."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Opened = Callable[..., Any]
 
 
 def make_run(folder: Path, problem: Problem, **recipe: Any) -> Run:
-    """Create a run with the weights of its seed, or for Sudokus with the true rules."""
+    """Create an untrained run, or one with the rules of Sudoku."""
     run = Run.create(folder, problem, Recipe(**recipe))
     network = new_network(problem, run.recipe)
     if isinstance(problem, Sudoku):
@@ -44,7 +44,7 @@ def press(browser: Any, *keys: str) -> None:
 
 
 def click(browser: Any, selector: str, across: float = 0.5, down: float = 0.5) -> None:
-    """Click at a share of an element's box; lines of the graph are thin, so no hit test is made."""
+    """Click at a share of an element's box, without a hit test."""
     found = browser.page.locator(selector).first
     found.evaluate("element => element.scrollIntoView({ block: 'center', behavior: 'instant' })")
     box = found.bounding_box()
@@ -67,7 +67,7 @@ def table(browser: Any) -> list[tuple[str, float]]:
 def check_against_library(
     browser: Any, run: Run, index: int, clamp: Sequence[int], off: Sequence[tuple[int, int]] = ()
 ) -> None:
-    """Compare the table with exhaustive search of the same QUBO with the same changes."""
+    """Compare the table with exhaustive search."""
     data = run.problem.sample(SCORED, stream(0, "test"), "test")
     with torch.no_grad():
         A = as_dense(run.network()(data.p[index : index + 1])).clone()

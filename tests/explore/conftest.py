@@ -1,4 +1,4 @@
-"""Runs of each kind, their pages, and a browser that has one of them open."""
+"""Runs, pages and a browser."""
 
 from __future__ import annotations
 
@@ -21,9 +21,15 @@ from qubolearn.runs import Run
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     folder = tmp_path_factory.mktemp("runs")
     return {
-        "chip": make_run(folder / "chip", make_problem("randgraph", k=4), topology="chimera", layers=2, hidden=16),
-        "large": make_run(folder / "large", make_problem("randgraph", k=8), topology="pegasus", layers=2, hidden=16),
-        "dense": make_run(folder / "dense", make_problem("maxcut", nodes=6), topology="dense", layers=2, hidden=16),
+        "chip": make_run(
+            folder / "chip", make_problem("randgraph", k=4), topology="chimera", layers=2, hidden=16
+        ),
+        "large": make_run(
+            folder / "large", make_problem("randgraph", k=8), topology="pegasus", layers=2, hidden=16
+        ),
+        "dense": make_run(
+            folder / "dense", make_problem("maxcut", nodes=6), topology="dense", layers=2, hidden=16
+        ),
         "sudoku4": make_run(folder / "sudoku4", Sudoku(size=4, hints=8), network="shared", topology="dense"),
         "sudoku9": make_run(folder / "sudoku9", Sudoku(size=9), network="shared", topology="dense"),
     }

@@ -1,4 +1,4 @@
-"""The explorer in a real browser: what it solves is compared with the library, controls are used as people do."""
+"""The explorer in a real browser."""
 
 from __future__ import annotations
 
@@ -75,16 +75,20 @@ def test_bits_are_clamped_by_clicks_and_keys(opened: Opened, runs: dict[str, Run
     check_against_library(browser, runs["chip"], 0, [-1] * 8)
 
 
-def test_couplers_are_switched_off_in_the_graph_and_in_the_matrix(opened: Opened, runs: dict[str, Run]) -> None:
+def test_couplers_are_switched_off_in_the_graph_and_in_the_matrix(
+    opened: Opened, runs: dict[str, Run]
+) -> None:
     browser = opened("chip")
-    click(browser, '.reach[data-coupler="3"]', 0.3, 0.3)  # bits 0 and 7: from the left to the bottom
+    click(browser, '.reach[data-coupler="3"]', 0.3, 0.3)  # bits 0 and 7
     check_against_library(browser, runs["chip"], 0, [-1] * 8, [(0, 7)])
     click(browser, "#matrix", 4.5 / 8, 1.5 / 8)
     check_against_library(browser, runs["chip"], 0, [-1] * 8, [(0, 7), (1, 4)])
     click(browser, "#matrix", 0.5 / 8, 7.5 / 8)  # on again, from below the diagonal
     check_against_library(browser, runs["chip"], 0, [-1] * 8, [(1, 4)])
     browser.evaluate("document.getElementById('matrix').focus()")
-    press(browser, *["ArrowUp"] * 8, *["ArrowLeft"] * 8, *["ArrowRight"] * 6, "ArrowDown", "ArrowDown", "Enter")
+    press(
+        browser, *["ArrowUp"] * 8, *["ArrowLeft"] * 8, *["ArrowRight"] * 6, "ArrowDown", "ArrowDown", "Enter"
+    )
     assert text(browser, "#matrix-note").endswith("off.")
     check_against_library(browser, runs["chip"], 0, [-1] * 8, [(1, 4), (2, 6)])
     assert text(browser, "#place") == "instance 1 of 12"  # arrow keys in A do not leaf
@@ -96,7 +100,7 @@ def test_couplers_are_switched_off_in_the_graph_and_in_the_matrix(opened: Opened
 def test_lowest_states_with_groups_and_clamps_are_those_of_a_plain_loop(opened: Opened, seed: int) -> None:
     browser, n, groups = opened("chip"), 9, [[0, 1, 2], [4, 7]]
     draw = torch.Generator().manual_seed(seed)
-    A = torch.randint(-4, 5, (n, n), generator=draw).triu().double()  # integers: states of equal energy
+    A = torch.randint(-4, 5, (n, n), generator=draw).triu().double()  # integers: ties
     clamp = [-1] * n
     clamp[3], clamp[1] = seed % 2, seed // 2 - 1
     allowed = [
@@ -115,7 +119,9 @@ def test_lowest_states_with_groups_and_clamps_are_those_of_a_plain_loop(opened: 
     for x, energy in found:
         assert tuple(x) in allowed
         assert float(torch.tensor(x).double() @ A @ torch.tensor(x).double()) == energy
-    read = browser.evaluate(f"(r => [[...r.x], r.energy])(anneal({made}, {choices}, 300, 20, 0.1, randomFrom({seed})))")
+    read = browser.evaluate(
+        f"(r => [[...r.x], r.energy])(anneal({made}, {choices}, 300, 20, 0.1, randomFrom({seed})))"
+    )
     assert tuple(read[0]) in allowed
     assert read[1] == best[0]
 
@@ -124,7 +130,7 @@ def test_lowest_states_with_groups_and_clamps_are_those_of_a_plain_loop(opened: 
 
 
 def test_reads_at_one_temperature_have_boltzmanns_mean_energy(opened: Opened) -> None:
-    """Sliders to the right: the temperature stays where it starts, so that reads are samples of exp(-E / T)."""
+    """At a constant temperature reads are samples of exp(-E / T)."""
     browser = opened("chip")
     slide(browser, "reads", 100)
     slide(browser, "sweeps", 25)

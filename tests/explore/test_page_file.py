@@ -1,4 +1,4 @@
-"""The explorer's page as a file: small, safe, alone, at every width, with a name for every control, and its picture."""
+"""The explorer's page as a file."""
 
 from __future__ import annotations
 
@@ -118,7 +118,10 @@ def test_graphs_of_a_graph_body_and_of_matrices_are_equal() -> None:
     shown = view("graph", matrix)
     assert [(i, j) for i, j, _ in shown["edges"]] == list(zip(*matrix.nonzero(), strict=True))
     assert view("graph", pairs) == shown
-    assert view("graph", (np.arange(4.0)[:, None], pairs[:, None])) == {**shown, "names": ["0", "1", "2", "3"]}
+    assert view("graph", (np.arange(4.0)[:, None], pairs[:, None])) == {
+        **shown,
+        "names": ["0", "1", "2", "3"],
+    }
     with pytest.raises(QubolearnError, match="5"):
         view("graph", np.zeros(5))
 
@@ -136,7 +139,7 @@ def test_pages_of_shipped_models_have_wrong_answers() -> None:
 
 
 def test_screenshot(browser: Any, tmp_path: Path) -> None:
-    """The picture of the documentation: `make explorer` puts it there."""
+    """Make the picture of the documentation: `make explorer`."""
     out = tmp_path / "page.html"
     out.write_text(page(pretrained("knapsack"))[0], encoding="utf-8")
     browser.open(out, 1280, 900)

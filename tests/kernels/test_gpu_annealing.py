@@ -1,4 +1,4 @@
-"""The Triton kernels that anneal, in Triton's interpreter: reads at one temperature against all states."""
+"""Triton annealing in the interpreter."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def deviation(bits, energy):
     return float(((seen - p) ** 2 / p.clamp(min=1e-9)).sum() * len(bits)) / (len(p) - 1)
 """
 
-# 8 coupled bits, first within one word and then over both words of 40; the others are free.
+# 8 coupled bits, within one word, then over both words of 40
 DENSE = """
 from qubolearn.gpu import dense_annealing_triton as kernel
 from qubolearn.solvers.annealing import default_beta_range
@@ -54,7 +54,7 @@ for n, coupled in ((30, [0, 1, 2, 3, 7, 8, 19, 29]), (40, [0, 5, 17, 20, 31, 32,
     assert (reads[:, ~keep].float().mean(0) - 0.5).abs().max() < 0.05
 """
 
-# Integers are summed without rounding, so reads do not depend on how many share a program.
+# Integers are summed without rounding.
 SHARED = """
 from qubolearn.gpu import dense_annealing_triton as kernel
 
@@ -89,7 +89,7 @@ for quadratic, digits in ((normal, 32), (normal.sign() * 0.7, 8), ((normal * 100
     assert deviation(reads, energy) < 1.5
 """
 
-# Cold reads stay where they begin, at the lowest state, reads without a temperature leave it, and a descent returns.
+# Cold reads stay, hot ones leave, a descent returns.
 GIVEN = """
 from qubolearn.gpu.dense_annealing_triton import DenseQubos
 from qubolearn.gpu.sparse_annealing_triton import SparseQubos
@@ -109,7 +109,7 @@ held = DenseQubos.make(A).anneal(torch.full((1, 3), torch.inf), seeds, n, flippe
 assert torch.equal(held, lowest[0, 0] ^ torch.eye(n).to(torch.int8))  # any other flip costs energy
 """
 
-# The solver itself, as on a GPU: dense and sparse, from given states and at a temperature.
+# The solver itself, as on a GPU.
 SOLVER = """
 from qubolearn.qubo import SparseQubo, energies
 from qubolearn.solvers import annealing, population
@@ -133,7 +133,7 @@ hot = annealing.SimulatedAnnealing(reads=100, sweeps=2, seed=0).sample(small, 1e
 assert hot.dtype == torch.float64 and abs(hot.mean() - 0.5) < 0.1
 """
 
-# Crossing against components that networkx finds; then a search against all states.
+# Crossing against components that networkx finds.
 CROSSING = """
 import networkx
 from qubolearn.gpu import sparse_annealing_triton as kernel

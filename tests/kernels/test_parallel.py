@@ -1,4 +1,4 @@
-"""Threads that share work: how many, what errors and interrupts do, and children of a fork."""
+"""Threads that share work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from qubolearn.solvers.quantum import QuantumAnnealing
 
 
 class Waiting(dimod.Sampler):
-    """A sampler that waits until it is interrupted, or fails at the second QUBO."""
+    """A sampler that waits, or fails at the second QUBO."""
 
     parameters: ClassVar = {"interrupt_function": []}
     properties: ClassVar = {}
@@ -53,12 +53,16 @@ def test_an_interrupt_ends_the_wait() -> None:
     assert time.monotonic() - began < 10
 
 
-FORKED = {"neal": neal(reads=4, sweeps=4, seed=0), "tabu": tabu(reads=1, seed=0), "quantum": QuantumAnnealing(seed=0)}
+FORKED = {
+    "neal": neal(reads=4, sweeps=4, seed=0),
+    "tabu": tabu(reads=1, seed=0),
+    "quantum": QuantumAnnealing(seed=0),
+}
 
 
 @pytest.mark.parametrize("name", FORKED)
 def test_a_forked_child_solves_after_its_parent_has(name: str) -> None:
-    """OpenMP's threads do not survive a fork: children once waited for them forever."""
+    """Children once waited for OpenMP's threads forever."""
     A = torch.randn(4, 11, 11, generator=torch.Generator().manual_seed(0))
     torch.set_num_threads(2)
     try:
@@ -79,7 +83,7 @@ def test_a_forked_child_solves_after_its_parent_has(name: str) -> None:
 
 
 def ended(child: int, seconds: float) -> int:
-    """Return the exit code of a child, which is killed if it takes too long."""
+    """Return the exit code of a child, killed if it is late."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         found, status = os.waitpid(child, os.WNOHANG)

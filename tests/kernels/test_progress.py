@@ -20,7 +20,9 @@ def test_short_work_is_silent(capfd):
 def test_long_work_shows_a_bar(monkeypatch):
     screen = io.StringIO()
     monkeypatch.setattr(progress, "LONG", 0.0)
-    monkeypatch.setattr(rich.console, "Console", lambda stderr: Console(file=screen, force_terminal=True, width=80))
+    monkeypatch.setattr(
+        rich.console, "Console", lambda stderr: Console(file=screen, force_terminal=True, width=80)
+    )
     run()
     assert "annealing" in screen.getvalue()
 

@@ -1,4 +1,4 @@
-"""The compiled ranking of candidates against a naive one and against torch's."""
+"""The compiled ranking of candidates."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from qubolearn.solvers.contract import _ranked, _ranked_in_torch, best_distinct
 
 
 def naive(A, candidates, count):
-    """Return distinct states of the first instance in order of energy, then of first appearance."""
+    """Return distinct states by energy, then first appearance."""
     seen, ranked = set(), []
     for place, x in enumerate(candidates[0].tolist()):
         if tuple(x) not in seen:
@@ -38,7 +38,7 @@ def test_against_a_naive_ranking_and_torch(seed, n, c, values, dtype):
     same_states, same_energy, same_found = _ranked_in_torch(A, candidates, distinct, False)
     assert found == same_found == distinct
     torch.testing.assert_close(energy, same_energy)
-    if values != "normal" or dtype == torch.float64:  # sums in another order may round near ties differently
+    if values != "normal" or dtype == torch.float64:  # near ties may differ
         assert torch.equal(states.double(), same_states.double())
         assert states[0].int().tolist() == naive(A, candidates, distinct)
 

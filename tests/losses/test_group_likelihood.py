@@ -1,4 +1,4 @@
-"""Pseudo-likelihood of one-hot groups against naive loops."""
+"""Pseudo-likelihood of one-hot groups."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def naive(A: Tensor, x: list[float], shown: list[float], beta: float) -> float:
 
         def energy(one: int, group: tuple[int, ...] = group) -> float:
             state = [
-                v * s if i not in group else float(i == one) for i, (v, s) in enumerate(zip(x, shown, strict=True))
+                v * s if i not in group else float(i == one)
+                for i, (v, s) in enumerate(zip(x, shown, strict=True))
             ]
             return sum(A[i, j].item() * state[i] * state[j] for i in range(N) for j in range(N))
 
@@ -54,7 +55,9 @@ def test_it_equals_naive_loops(masking: float) -> None:
     shown = loss.shown(batch)
     assert bool((shown == 1).all()) == (masking == 0)
     assert (shown[:, [2, 7]] == 1).all()
-    assert all(torch.equal(shown[:, g], shown[:, g[:1]].expand(-1, len(g))) for g in map(list, GROUPS.members))
+    assert all(
+        torch.equal(shown[:, g], shown[:, g[:1]].expand(-1, len(g))) for g in map(list, GROUPS.members)
+    )
     found = loss(A, batch)
     want = [naive(A[i], x[i].tolist(), shown[i].tolist(), 0.7) for i in range(COUNT)]
     assert found.tolist() == pytest.approx(want)
@@ -92,7 +95,7 @@ def test_mistakes_are_rejected() -> None:
     ids=lambda loss: type(loss).__name__,
 )
 def test_an_expanded_A_has_the_gradient_of_its_copies(loss: Loss) -> None:
-    """A view of one QUBO once lost its gradient; sharing is now declared (``share``), not guessed."""
+    """A view once lost its gradient; ``share`` now declares sharing."""
     _, x = drawn()
     leaf = torch.randn(N, N, generator=torch.Generator().manual_seed(1), dtype=torch.float64).requires_grad_()
     gradients = {}
@@ -108,5 +111,5 @@ def test_an_expanded_A_has_the_gradient_of_its_copies(loss: Loss) -> None:
     assert bool(gradients["declared"].abs().sum() > 0)
     for name in ("expanded", "expanded leaf"):
         torch.testing.assert_close(gradients[name], gradients["copies"])
-    if not isinstance(loss, PersistentContrastive):  # whose instances share their chains if they share A
+    if not isinstance(loss, PersistentContrastive):  # whose chains are shared with A
         torch.testing.assert_close(gradients["declared"], gradients["copies"])

@@ -1,4 +1,4 @@
-"""Every loss against naive loops over all states, and its gradient against finite differences."""
+"""Losses and gradients, by brute force."""
 
 from __future__ import annotations
 
@@ -73,13 +73,15 @@ def naive_pseudo(A: Tensor, x: Tensor) -> float:
     return sum(math.log1p(math.exp(-1.3 * (energy(A, flip(x, i)) - energy(A, x)))) for i in range(N))
 
 
-#: Each loss with the plainest way to compute it: (one QUBO, its right states) -> a number. Several losses of several
-#: right states take the one of lowest energy.
+#: Each loss computed plainly: (one QUBO, its right states) -> a number.
+#: Of several right states some losses take the lowest.
 CASES: dict[str, tuple[Loss, Callable[[Tensor, list[Tensor]], float]]] = {
     "gap": (Gap(weight_unique=0.0), lambda A, x: lowest(A, x) - energy(A, ranked(A)[0])),
     "unique": (
         Gap(weight_unique=0.3),
-        lambda A, x: lowest(A, x) - energy(A, ranked(A)[0]) - 0.3 * abs(lowest(A, x) - energy(A, ranked(A)[1])),
+        lambda A, x: (
+            lowest(A, x) - energy(A, ranked(A)[0]) - 0.3 * abs(lowest(A, x) - energy(A, ranked(A)[1]))
+        ),
     ),
     "hinge": (Hinge(0.7), lambda A, x: max(0.0, 0.7 + lowest(A, x) - energy(A, best_wrong(A, x)))),
     "hamming": (
@@ -117,7 +119,7 @@ def test_loss_equals_naive_loops(name: str, A: Tensor, x_true: Tensor) -> None:
 
 
 def several(x_true: Tensor) -> RightAnswers:
-    """Return x, its complement, and if the first bit is 1 a third state; the padding is a wrong state."""
+    """Return x, its complement, perhaps a third, and wrong padding."""
     third = x_true.clone()
     third[:, 1] = 1 - third[:, 1]
     states = torch.stack([x_true, 1 - x_true, third], 1)
@@ -145,7 +147,9 @@ def test_pure_regresses_to_the_given_label_among_several(A: Tensor, x_true: Tens
 
 @pytest.mark.parametrize("several_right", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_gradient_equals_finite_differences(name: str, several_right: bool, A: Tensor, x_true: Tensor) -> None:
+def test_gradient_equals_finite_differences(
+    name: str, several_right: bool, A: Tensor, x_true: Tensor
+) -> None:
     if several_right and name == "hamming":
         pytest.skip("knows one right answer")
     loss, right = CASES[name][0], several(x_true) if several_right else None
@@ -270,8 +274,10 @@ def test_losses_of_the_user_are_checked(A: Tensor, x_true: Tensor) -> None:
 
 
 @pytest.mark.parametrize("form", [lambda A: A, SparseQubo.from_dense])
-def test_best_states_follow_views_and_changes_of_A(A: Tensor, x_true: Tensor, form: Callable[[Tensor], Any]) -> None:
-    """Views once got states of another shape, and an A changed in place those of its old values."""
+def test_best_states_follow_views_and_changes_of_A(
+    A: Tensor, x_true: Tensor, form: Callable[[Tensor], Any]
+) -> None:
+    """Views and changed A once got stale states."""
     batch, solver, one = batch_of(x_true), ExhaustiveSearch(), form(A)
     whole = batch.best(one, 2)
     assert batch.best(one, 1).data_ptr() == whole.data_ptr(), "the same A is not solved again"

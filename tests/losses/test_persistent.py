@@ -1,4 +1,4 @@
-"""Persistent contrastive divergence: its gradient against exact marginals, its chains, and training runs with it."""
+"""Persistent contrastive divergence."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_gradient_is_the_likelihoods(kind: str) -> None:
 
 
 def test_tempered_chains_cross_between_valleys() -> None:
-    """000000 and 111111 with a ridge of height 9β = 18 between them: chains that begin at the first must find both."""
+    """A ridge of height 9β = 18 is between 000000 and 111111."""
     A = torch.full((1, N, N), -1.0)
     A[:, range(N), range(N)] = 5.0  # k ones have the energy k(6 - k)
     x, mean = torch.zeros(1, N), {}
@@ -80,7 +80,6 @@ def test_groups_are_never_broken() -> None:
 
 
 def test_training_runs_begin_with_new_chains_and_learn() -> None:
-    """A planted shared A: the correlation of two bits is learned, and two training runs with one loss are equal."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randint(0, 2, (400, 3), generator=generator).float()
     x[:, 1] = x[:, 0]
@@ -88,7 +87,15 @@ def test_training_runs_begin_with_new_chains_and_learn() -> None:
     found = []
     for _ in range(2):
         network = SharedQubo(3)
-        fit(network, (torch.zeros(400, 1), x), loss, epochs=10, batch_size=40, optimizer=Adam(0.1), validation=0)
+        fit(
+            network,
+            (torch.zeros(400, 1), x),
+            loss,
+            epochs=10,
+            batch_size=40,
+            optimizer=Adam(0.1),
+            validation=0,
+        )
         found.append(network(torch.zeros(1, 1))[0].detach())
     assert torch.equal(found[0], found[1])
     coupling = found[0] + found[0].T

@@ -1,4 +1,4 @@
-"""The solver as a layer: forward is the minimizer, backward follows its documented rule."""
+"""The solver as a layer."""
 
 from __future__ import annotations
 
@@ -53,12 +53,14 @@ def test_perturbed_forward_and_gradient_match_the_expectation_by_finite_differen
 
 @pytest.mark.parametrize(("rule", "strength"), [("blackbox", 5.0), ("perturbed", 0.5)])
 def test_a_network_learns_through_the_layer(rule: str, strength: float) -> None:
-    """Bits of the input through a random invertible map: learnable only if gradients reach the network."""
+    """Learnable only if gradients reach the network."""
     generator = torch.Generator().manual_seed(0)
     x_true = torch.randint(0, 2, (256, 3), generator=generator).float()
     p = (2 * x_true - 1) @ torch.randn(3, 3, generator=generator)
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(3, 9), nn.Unflatten(1, (3, 3)), QuboLayer(ExhaustiveSearch(), rule, strength))
+    model = nn.Sequential(
+        nn.Linear(3, 9), nn.Unflatten(1, (3, 3)), QuboLayer(ExhaustiveSearch(), rule, strength)
+    )
     optimizer = torch.optim.Adam(model.parameters(), 0.05)
     before = (model(p).round() == x_true).float().mean()
     for _ in range(150):
@@ -72,7 +74,7 @@ def test_a_network_learns_through_the_layer(rule: str, strength: float) -> None:
 
 @pytest.mark.parametrize("rule", ["blackbox", "perturbed"])
 def test_sparse_qubos_get_the_gradient_of_their_dense_form(rule: str) -> None:
-    """blackbox once returned none for a SparseQubo, perturbed raised a TypeError."""
+    """blackbox once returned none, perturbed raised a TypeError."""
     g = torch.Generator().manual_seed(2)
     edges = torch.tensor([[0, 0, 1, 2], [1, 2, 3, 3]])
     linear, quadratic = torch.randn(6, 4, generator=g), torch.randn(6, 4, generator=g)
@@ -84,7 +86,7 @@ def test_sparse_qubos_get_the_gradient_of_their_dense_form(rule: str) -> None:
     A = SparseQubo(linear, edges, quadratic).dense().requires_grad_()
     dense = QuboLayer(ExhaustiveSearch(), rule, strength=2.0, samples=20_000, seed=2)(A)
     (dense * weights).sum().backward()
-    close = {"atol": 0.0 if rule == "blackbox" else 0.03, "rtol": 0.0}  # other draws, the same expectation
+    close = {"atol": 0.0 if rule == "blackbox" else 0.03, "rtol": 0.0}  # other draws
     torch.testing.assert_close(x, dense, **close)
     torch.testing.assert_close(leaves[0].grad, A.grad.diagonal(dim1=1, dim2=2), **close)
     torch.testing.assert_close(leaves[1].grad, A.grad[:, edges[0], edges[1]], **close)

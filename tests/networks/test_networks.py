@@ -1,4 +1,4 @@
-"""The paper's network to the letter, its QUBO head and the standardization."""
+"""The paper's network."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def test_standardize_fits_mean_and_deviation_and_survives_constants() -> None:
 def test_state_dicts_with_the_old_name_of_the_standardization_load() -> None:
     made, again = network("coupled", "dense"), nn.Sequential(network("coupled", "dense"))
     made.standardize.fit(torch.randn(9, PROBLEM.input_size) + 4)
-    old = {f"0.{name}".replace("standardize", "standardise"): each for name, each in made.state_dict().items()}
+    old = {
+        f"0.{name}".replace("standardize", "standardise"): each for name, each in made.state_dict().items()
+    }
     again.load_state_dict(old)
     assert torch.equal(again[0].standardize.mean, made.standardize.mean)
 

@@ -40,7 +40,9 @@ def test_hardening_finds_planted_levels_under_noise() -> None:
     found = harden(soft, levels=3)
     assert found.levels == pytest.approx([-2, 0, 3], abs=0.05)
     assert torch.equal(found.A.dense()[0].sign(), planted.sign())
-    assert found.counts == [int((planted.triu(1) == v).sum()) - (210 if v == 0 else 0) for v in (-2.0, 0.0, 3.0)]
+    assert found.counts == [
+        int((planted.triu(1) == v).sum()) - (210 if v == 0 else 0) for v in (-2.0, 0.0, 3.0)
+    ]
     assert found.largest_linear == pytest.approx(0.3, abs=1e-6)
     assert all(low < high for low, high in found.gaps)
 
@@ -57,7 +59,7 @@ def test_too_many_levels_are_rejected() -> None:
 def test_rounded_couplings_are_for_evaluation() -> None:
     network = SharedQubo(3, levels=2, biases=True, strength=10.0)
     p = torch.tensor([[1.0, 2.0, 3.0]])
-    assert torch.equal(network.eval()(p), torch.zeros(1, 3, 3))  # nothing is learned that could be rounded
+    assert torch.equal(network.eval()(p), torch.zeros(1, 3, 3))  # nothing to round
     with torch.no_grad():
         network.linear.fill_(7.0)
         network.quadratic.copy_(torch.tensor([[0.0, 2.0, 0.1], [2.0, 0.0, 1.8], [0.1, 1.8, 0.0]]))

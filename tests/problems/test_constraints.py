@@ -1,4 +1,4 @@
-"""A user's problem with clamped bits and groups: training, scoring and the command line hand them to the solver."""
+"""Clamps and groups of own problems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAIRS = Groups.consecutive(3, 3)
 
 @dataclass(frozen=True)
 class Follow(Problem):
-    """Three letters of three, each the one after the letter before; p shows one of them, 0 where nothing is shown."""
+    """Three letters, each after the one before; p shows one."""
 
     name: ClassVar[str] = "follow"
     input_size: ClassVar[int] = 3  # type: ignore[assignment]
@@ -30,7 +30,9 @@ class Follow(Problem):
         first = torch.randint(3, (count, 1), generator=generator, device=generator.device)
         letters = (first + torch.arange(3, device=generator.device)) % 3
         shown = torch.randint(3, (count, 1), generator=generator, device=generator.device)
-        p = torch.zeros(count, 3, device=generator.device).scatter(1, shown, letters.gather(1, shown).float() + 1)
+        p = torch.zeros(count, 3, device=generator.device).scatter(
+            1, shown, letters.gather(1, shown).float() + 1
+        )
         return Instances(p, torch.nn.functional.one_hot(letters, 3).flatten(1).float(), letters)
 
     def clamp(self, p: Tensor) -> Tensor:
@@ -46,7 +48,7 @@ def test_a_law_is_learned_from_clamped_instances(loss: Any, solver: Any) -> None
     problem, network = Follow(), SharedQubo(9)
     fit(network, problem, loss, solver=solver, epochs=5, instances=300, batch_size=30, validation=20)
     found = evaluate(network, problem, instances=60)
-    assert found.metrics["accuracy"] == 1.0  # the clamps alone depend on p: the network is the same for all p
+    assert found.metrics["accuracy"] == 1.0  # only the clamps depend on p
 
 
 def test_losses_see_allowed_states_only() -> None:

@@ -1,4 +1,4 @@
-"""Max-cut and knapsack against brute force by plain loops, and what couplings buy on them."""
+"""Max-cut and knapsack against loops."""
 
 from __future__ import annotations
 
@@ -113,7 +113,9 @@ def test_renaming_nodes_renames_the_entries_of_a_pairwise_network() -> None:
 def test_couplings_pay_on_max_cut() -> None:
     accuracy = {}
     for head in ("coupled", "uncoupled", "direct"):
-        problem, recipe = preset("best", "maxcut", nodes=6, head=head, epochs=6, instances=1410, validation=100)
+        problem, recipe = preset(
+            "best", "maxcut", nodes=6, head=head, epochs=6, instances=1410, validation=100
+        )
         accuracy[head] = evaluate(train(problem, recipe), problem, instances=500).metrics["accuracy"]
     assert accuracy["coupled"] > max(accuracy["uncoupled"], accuracy["direct"]) + 0.5
 
@@ -124,5 +126,5 @@ def test_runs_draw_unseen_instances_with_their_answers(name: str, tmp_path: Path
     run = Run.create(tmp_path, problem, recipe)
     train(problem, recipe, run=run)
     left, right = answers(run, count=2)
-    assert left.get_xlabel() != right.get_xlabel()  # how many edges are cut, what is packed
+    assert left.get_xlabel() != right.get_xlabel()  # edges cut, items packed
     assert len(left.lines) >= problem.bits

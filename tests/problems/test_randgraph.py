@@ -39,14 +39,17 @@ def test_permutations_and_distances_are_uniform() -> None:
     counts = torch.bincount(P[:, 0] * 9 + P[:, 1] * 3 + P[:, 2])
     assert (counts[counts > 0] - 2000).abs().max() < 200
     assert (counts > 0).sum() == 6
-    assert p[:, 1].mean().item() == pytest.approx(1 / 3, abs=0.02)  # E|U - U'| of independent uniforms
+    assert p[:, 1].mean().item() == pytest.approx(1 / 3, abs=0.02)  # E|U - U'|
 
 
 def test_sizes_and_scores() -> None:
     problem = make_problem("randgraph", k=5)
     assert (problem.input_size, problem.bits) == (625, 15)
     answer = torch.tensor([[0, 1, 2, 3, 4], [0, 1, 2, 4, 3]])
-    assert problem.score(answer, Instances(None, answer, answer[:1].expand(2, 5)))["accuracy"].tolist() == [1.0, 0.0]
+    assert problem.score(answer, Instances(None, answer, answer[:1].expand(2, 5)))["accuracy"].tolist() == [
+        1.0,
+        0.0,
+    ]
 
 
 def test_bad_k_is_rejected() -> None:

@@ -1,4 +1,4 @@
-"""The rules of Sudoku: energies count broken rules, and tempering solves puzzles."""
+"""The rules of Sudoku."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ from qubolearn.testing import check_problem
 def some_grid(size: int) -> torch.Tensor:
     """Return the usual shifted grid, ``[size * size]``."""
     box = int(size**0.5)
-    return torch.tensor([(box * (r % box) + r // box + c) % size + 1 for r in range(size) for c in range(size)])
+    return torch.tensor(
+        [(box * (r % box) + r // box + c) % size + 1 for r in range(size) for c in range(size)]
+    )
 
 
 def bits_of(grids: torch.Tensor, size: int) -> torch.Tensor:
@@ -67,7 +69,7 @@ def test_energies_count_broken_rules(size: int) -> None:
 
 
 def puzzles(size: int, batch: int, hints: int) -> torch.Tensor:
-    """Return the shifted grid with its digits renamed, of which some cells are shown."""
+    """Return puzzles of the shifted grid, its digits renamed."""
     g = torch.Generator().manual_seed(1)
     made = []
     for _ in range(batch):
@@ -134,14 +136,17 @@ def test_the_problem_keeps_its_contract(problem: Sudoku) -> None:
     instances = problem.sample(12, torch.Generator().manual_seed(0))
     assert problem.score(problem.decode(instances.x_true), instances)["accuracy"].tolist() == [1] * 12
     other = problem.decode(instances.x_true.roll(1, 0))
-    assert problem.score(other, instances)["accuracy"].sum() == 0  # keeps the rules, but not the hints
+    assert problem.score(other, instances)["accuracy"].sum() == 0  # breaks the hints
     if problem.size == 9:
         check_problem(problem)
 
 
 def test_splits_of_small_grids_share_none() -> None:
     problem = Sudoku(size=4, hints=8)
-    seen = [problem.sample(2000, torch.Generator().manual_seed(0), s).answer for s in ("train", "validation", "test")]  # type: ignore[arg-type]
+    seen = [
+        problem.sample(2000, torch.Generator().manual_seed(0), s).answer
+        for s in ("train", "validation", "test")
+    ]  # type: ignore[arg-type]
     sets = [set(map(tuple, grids.tolist())) for grids in seen]
     assert [len(some) for some in sets] == [216, 36, 36]
     assert len(set.union(*sets)) == 288
@@ -184,4 +189,6 @@ def test_learned_rules_are_searched_exactly() -> None:
     near = [[j for j in range(16) if j != i and any(map(eq, places[i], places[j]))] for i in range(16)]
     assert rule_clashes(4) == tuple(sum(1 << 4 * j + d for j in near[i]) for i in range(16) for d in range(4))
     fewer = SparseQubo(torch.zeros(1, 64), rule_qubo(4).edges[:, ::2], torch.ones(1, 112))
-    assert count_solutions(torch.zeros(1, 16), 10_000, fewer).tolist() == [10_000]  # half of the rules allow many more
+    assert count_solutions(torch.zeros(1, 16), 10_000, fewer).tolist() == [
+        10_000
+    ]  # half of the rules allow many more

@@ -1,4 +1,4 @@
-"""Clamped bits: every form of input, what groups force, and reduced QUBOs against the whole ones."""
+"""Clamped bits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_all_forms_of_a_clamp() -> None:
         ({"a": 1}, "bit 'a'"),
         ({0: 2}, "bit 0 to 2"),
         (torch.tensor([0, 1]), r"\[2\]"),
-        (torch.zeros(3, 3), r"shape \[3, 3\]"),
+        (torch.zeros(3, 3), r"clamp is \[3, 3\]"),
         (torch.tensor([0, 1, 2]), r"clamp\[0, 2\] is 2"),
         ([0, 1, 1], "got list"),
     ],
@@ -38,10 +38,12 @@ def test_bad_clamps_are_rejected(clamp: object, message: str) -> None:
 
 def test_groups_force_bits() -> None:
     groups = Groups([[0, 1, 2], [4, 3]])
-    rows = torch.tensor([[1, -1, -1, -1, -1, -1], [0, -1, 0, -1, 1, 1], [-1, 0, -1, -1, 0, -1]], dtype=torch.int8)
+    rows = torch.tensor(
+        [[1, -1, -1, -1, -1, -1], [0, -1, 0, -1, 1, 1], [-1, 0, -1, -1, 0, -1]], dtype=torch.int8
+    )
     want = [[1, 0, 0, -1, -1, -1], [0, 1, 0, 0, 1, 1], [-1, 0, -1, 1, 0, -1]]
     assert propagate_clamps(rows, groups).tolist() == want
-    assert propagate_clamps(rows, Groups([[5]])).tolist()[0][5] == 1  # a group of one bit is that bit
+    assert propagate_clamps(rows, Groups([[5]])).tolist()[0][5] == 1  # a group of one bit
     assert torch.equal(propagate_clamps(rows, Groups([])), rows)
 
 
@@ -63,7 +65,9 @@ def random_clamp(batch: int, n: int, seed: int, share: float) -> Tensor:
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("groups", [Groups([]), Groups([[5, 1], [0, 3, 2]])])
-def test_energies_of_the_reduced_qubo_are_those_of_the_whole(sparse: bool, share: float, groups: Groups) -> None:
+def test_energies_of_the_reduced_qubo_are_those_of_the_whole(
+    sparse: bool, share: float, groups: Groups
+) -> None:
     batch, n = 30, 7
     A = torch.randn(batch, n, n, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     if len(groups):

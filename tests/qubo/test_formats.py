@@ -1,4 +1,4 @@
-"""Standard formats: detection by content, round trips, bad files, and instances of the data folder."""
+"""Standard formats."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_written_qubo_is_read_again(format: str) -> None:
     for _ in range(20):
         n = int(rng.integers(1, 9))
         A = np.triu(rng.normal(size=(n, n)) * (rng.random((n, n)) < 0.5))
-        A[n - 1, n - 1] = 1 / 3  # BiqMac files are known by an entry on the diagonal
+        A[n - 1, n - 1] = 1 / 3  # a diagonal marks BiqMac
         found = parse_qubo(write_qubo(torch.from_numpy(A), format))
         assert (found.format, found.notes) == (format, ())
         assert torch.equal(found.A.dense()[0], torch.from_numpy(A))
@@ -57,7 +57,7 @@ def test_a_written_graph_is_read_again() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no entry"),
+        ("", "no entries"),
         ("3 2\n1 2 1\n", "2 entries"),
         ("3 1\n1 2 1\n2 3 1\n", "1 entries"),
         ("3 1\n1 4 1\n", "n=3"),

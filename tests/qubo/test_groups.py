@@ -1,4 +1,4 @@
-"""One-hot groups: bad input, penalties whose lowest states are the lowest allowed ones, dimod's models."""
+"""One-hot groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def generator(seed: int) -> torch.Generator:
 
 
 def random_groups(n: int, seed: int) -> Groups:
-    """Return disjoint groups of 1 to 4 of n bits, in random order; some bits are in none."""
+    """Return disjoint groups of 1 to 4 of n bits; some are in none."""
     bits = torch.randperm(n, generator=generator(seed)).tolist()
     members = []
     while len(bits) > 1:
@@ -35,7 +35,7 @@ def random_groups(n: int, seed: int) -> Groups:
 
 
 def kinds(batch: int, n: int, seed: int) -> dict[str, Tensor]:
-    """Return normal, integer, degenerate, non-negative, sparse and steep QUBOs in float64."""
+    """Return six kinds of QUBOs in float64."""
     A = torch.randn(batch, n, n, generator=generator(seed), dtype=torch.float64)
     keep = torch.rand(batch, n, n, generator=generator(seed + 1)) < 0.3
     return {
@@ -53,7 +53,7 @@ def kinds(batch: int, n: int, seed: int) -> dict[str, Tensor]:
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ([[0, 1], [1, 2]], "bit 1 is in group 0 and in group 1"),
+        ([[0, 1], [1, 2]], "bit 1 is in groups 0 and 1"),
         ([[0], []], "group 1 is empty"),
         ([[0, -1]], "holds bit -1"),
         ([0, 1], r"\[\[?0"),
@@ -82,21 +82,23 @@ def test_allowed_states_have_one_bit_of_each_group() -> None:
 @pytest.mark.parametrize("kind", list(kinds(1, 2, 0)))
 @pytest.mark.parametrize("sparse", [False, True])
 def test_lowest_penalized_states_are_the_lowest_allowed_ones(seed: int, kind: str, sparse: bool) -> None:
-    """40 QUBOs a case, 7,680 in all, against all 2**n states; ties included."""
+    """Against all 2**n states, ties included."""
     n, groups = 3 + seed % 6, random_groups(3 + seed % 6, seed)
     A = kinds(40, n, seed)[kind]
     penalized, offset = with_penalties(SparseQubo.from_dense(A) if sparse else A, groups)
     x = all_states(n, dtype=torch.float64).expand(len(A), -1, -1)
     allowed = groups.allowed(x)
     true, shifted = energies(A, x), energies(penalized, x) + offset[:, None]
-    torch.testing.assert_close(shifted[allowed], true[allowed], rtol=1e-9, atol=1e-6 * float(A.abs().max() + 1e-9))
+    torch.testing.assert_close(
+        shifted[allowed], true[allowed], rtol=1e-9, atol=1e-6 * float(A.abs().max() + 1e-9)
+    )
     best = true.masked_fill(~allowed, float("inf")).amin(1)
     margin = shifted.masked_fill(allowed, float("inf")).amin(1) - best
     assert (margin > 0).all()
 
 
 def test_weights_are_no_larger_than_they_must_be_by_much() -> None:
-    """For x₀ + 5x₁ with the group {0, 1}, setting x₀ costs 1, and clearing never pays."""
+    """For x₀ + 5x₁ in one group, clearing never pays."""
     weight = penalty_weights(torch.diag(torch.tensor([1.0, 5.0]))[None], Groups([[0, 1]]))
     assert 1.0 < weight.item() < 1.1
 

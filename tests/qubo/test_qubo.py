@@ -24,7 +24,6 @@ from qubolearn.qubo import (
     symmetric,
     to_bqm,
     to_coo,
-    to_ising,
     upper_triangular,
 )
 
@@ -77,19 +76,6 @@ def test_normal_forms_keep_all_energies(seed: int, n: int) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(SEEDS, SIZES)
-def test_qubo_to_ising_and_back_keeps_all_energies(seed: int, n: int) -> None:
-    A = random_qubos(seed, n)
-    x = all_states(n, dtype=torch.float64).expand(3, -1, -1)
-    s = 2 * x - 1
-    J, b, offset = to_ising(A)
-    ising = energies(J, s) + (s * b[:, None]).sum(-1) + offset[:, None]
-    torch.testing.assert_close(ising, energies(A, x))
-    back, back_offset = from_ising(J, b)
-    torch.testing.assert_close(energies(back, x) + (back_offset + offset)[:, None], energies(A, x))
-
-
-@settings(max_examples=25, deadline=None)
-@given(SEEDS, SIZES)
 def test_any_ising_model_becomes_the_qubo_of_dimod(seed: int, n: int) -> None:
     J = random_qubos(seed, n)  # not symmetric, with a diagonal
     b = random_qubos(seed + 1, n)[:, 0]
@@ -106,15 +92,6 @@ def test_any_ising_model_becomes_the_qubo_of_dimod(seed: int, n: int) -> None:
     assert offset[0].item() == pytest.approx(dimod_offset)
 
 
-@settings(max_examples=25, deadline=None)
-@given(SEEDS, SIZES)
-def test_bqm_and_coo_round_trips_are_exact(seed: int, n: int) -> None:
-    A = upper_triangular(random_qubos(seed, n)[0])
-    A[A.abs() < 0.3] = 0
-    assert torch.equal(from_bqm(to_bqm(A))[0], A)
-    assert torch.equal(parse_qubo(to_coo(A)).A.dense()[0], A)
-
-
 def test_coo_text_is_what_dimod_reads() -> None:
     A = upper_triangular(random_qubos(5, 4)[0])
     bqm = coo.loads(to_coo(A))
@@ -123,18 +100,10 @@ def test_coo_text_is_what_dimod_reads() -> None:
     torch.testing.assert_close(parse_qubo(written).A.dense()[0], A, atol=1e-5, rtol=0)
 
 
-def test_bqm_of_spins_with_labels() -> None:
-    bqm = dimod.BinaryQuadraticModel({"a": 1.0, "b": -2.0}, {("a", "b"): 0.5}, 3.0, "SPIN")
-    A, offset = from_bqm(bqm)
-    for x in all_states(2, dtype=torch.float64):
-        spins = dict(zip(bqm.variables, (2 * x - 1).tolist(), strict=True))
-        assert naive_energy(A, x) + offset == pytest.approx(bqm.energy(spins))
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "no entry"),
+        ("", "no entries"),
         ("0 0", "not 'i j value'"),
         ("0 0 nan", "not finite"),
         ("0 -1 2.0", "-1"),
@@ -160,9 +129,8 @@ def test_bad_coo_is_rejected_in_one_line(text: str, says: str) -> None:
         (torch.zeros(1, 2, 2, dtype=torch.int64), "floating point"),
         (torch.full((2, 2, 2), float("nan")), r"A\[0, 0, 0\] is nan"),
         (torch.tensor([[[0.0, float("inf")], [0.0, 0.0]]]), r"A\[0, 0, 1\] is inf"),
-        ([[1.0]], "torch.Tensor"),
+        ([[1.0]], "Tensor"),
         (torch.zeros(1, 2, 2).to(torch.float8_e4m3fn), r"call A\.float\(\)"),
-        (torch.ones(1, 2, 2, dtype=torch.complex64).conj().imag, r"call A\.resolve_neg\(\)"),
     ],
 )
 def test_bad_qubos_are_rejected(A: Tensor, says: str) -> None:
@@ -170,12 +138,7 @@ def test_bad_qubos_are_rejected(A: Tensor, says: str) -> None:
         check_qubo(A)
 
 
-def test_states_of_another_size_are_rejected() -> None:
-    with pytest.raises(QubolearnError, match="do not fit"):
-        energies(torch.zeros(2, 3, 3), torch.zeros(2, 4))
-
-
-@pytest.mark.parametrize("n", [4096, 4097])
+@pytest.mark.parametrize("n", [4, 4096, 4097])
 def test_any_size_goes_to_text_and_back(n: int) -> None:
     A = torch.zeros(n, n, dtype=torch.float64)
     A[0, 1], A[n // 2, n // 2], A[n - 2, n - 1] = 1.0, -2.0, 0.1

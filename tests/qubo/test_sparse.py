@@ -1,4 +1,4 @@
-"""Sparse QUBOs against the dense ones that they stand for, and against dimod."""
+"""Sparse QUBOs against dense ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def random_sparse(seed: int, n: int, batch: int = 3, density: float = 0.5) -> Sp
     edges = pairs[:, torch.rand(pairs.shape[1], generator=generator) < density]
     edges = edges[:, torch.randperm(edges.shape[1], generator=generator)]
     linear = torch.randn(batch, n, generator=generator, dtype=torch.float64)
-    return SparseQubo(linear, edges, torch.randn(batch, edges.shape[1], generator=generator, dtype=torch.float64))
+    return SparseQubo(
+        linear, edges, torch.randn(batch, edges.shape[1], generator=generator, dtype=torch.float64)
+    )
 
 
 @settings(max_examples=25, deadline=None)
@@ -70,12 +72,13 @@ def test_gradients_are_those_of_the_dense_qubo(seed: int, n: int) -> None:
 def test_ising_and_back_keeps_all_energies(seed: int, n: int) -> None:
     A = random_sparse(seed, n)
     x = all_states(n, dtype=torch.float64).expand(3, -1, -1)
-    s = 2 * x - 1
-    J, b, offset = to_ising(A)
-    torch.testing.assert_close(energies(J, s) + (s * b[:, None]).sum(-1) + offset[:, None], energies(A, x))
-    back, back_offset = from_ising(J, b)
-    torch.testing.assert_close(energies(back, x) + (back_offset + offset)[:, None], energies(A, x))
-    with_diagonal = J.with_values(A.linear, J.quadratic)  # s² = 1: a constant, as in the dense form
+    s, want = 2 * x - 1, energies(A, x)
+    for form in (A.dense().mT, A):
+        J, b, offset = to_ising(form)
+        torch.testing.assert_close(energies(J, s) + (s * b[:, None]).sum(-1) + offset[:, None], want)
+        back, back_offset = from_ising(J, b)
+        torch.testing.assert_close(energies(back, x) + (back_offset + offset)[:, None], want)
+    with_diagonal = J.with_values(A.linear, J.quadratic)  # s² = 1: a constant
     dense, dense_offset = from_ising(with_diagonal.dense(), b)
     sparse, sparse_offset = from_ising(with_diagonal, b)
     torch.testing.assert_close(energies(sparse, x), energies(dense, x))
@@ -90,7 +93,7 @@ def test_models_of_dimod_in_and_out(seed: int, n: int, spin: bool) -> None:
     if spin:
         models[1] = models[1].change_vartype("SPIN", inplace=False)
         models[2].offset = 3.0
-    labels = {i: f"bit {n - i}" for i in range(n)}  # their alphabetical order is not that of the bits
+    labels = {i: f"bit {n - i}" for i in range(n)}  # not in alphabetical order
     for model in models:
         model.relabel_variables(labels)
     assert list(models[0].variables) == [labels[i] for i in range(n)]
@@ -100,11 +103,6 @@ def test_models_of_dimod_in_and_out(seed: int, n: int, spin: bool) -> None:
             values = 2 * x - 1 if model.vartype is dimod.SPIN else x
             energy = model.energy((values.numpy(), [labels[i] for i in range(n)]))
             assert (energies(back, x[None]) + offset).item() == pytest.approx(float(energy), abs=1e-9)
-
-
-def test_a_model_that_is_not_finite_is_rejected() -> None:
-    with pytest.raises(NonFiniteError, match="finite"):
-        sparse_from_bqm(dimod.BinaryQuadraticModel({"a": float("nan")}, {}, "BINARY"))
 
 
 @settings(max_examples=15, deadline=None)
@@ -144,8 +142,8 @@ def edges(*pairs: tuple[int, int]) -> Tensor:
         (torch.zeros(1, 3), edges((0, 1), (-1, 1)), torch.zeros(1, 2), r"edge 1 is \(-1, 1\)"),
         (torch.zeros(1, 3), edges((2, 1)), torch.zeros(1, 1), r"edge 0 is \(2, 1\)"),
         (torch.zeros(1, 3), edges((1, 2), (0, 1), (1, 2)), torch.zeros(1, 3), r"\(1, 2\)"),
-        (torch.zeros(1, 3), edges((1, 2)).int(), torch.zeros(1, 1), "int64 of shape"),
-        (torch.zeros(1, 3), edges((1, 2)), torch.zeros(1, 2), r"quadratic must have shape \[1, 1\]"),
+        (torch.zeros(1, 3), edges((1, 2)).int(), torch.zeros(1, 1), "got torch.int32"),
+        (torch.zeros(1, 3), edges((1, 2)), torch.zeros(1, 2), r"quadratic must be .* \[1, 1\]"),
         (torch.zeros(3), edges(), torch.zeros(1, 0), r"linear must have shape \[batch, n\]"),
         (torch.zeros(1, 0), edges(), torch.zeros(1, 0), "n >= 1"),
         (torch.zeros(1, 3), edges((1, 2)), torch.zeros(1, 1).double(), "dtype"),
@@ -168,18 +166,18 @@ def test_numbers_that_became_nan_are_rejected() -> None:
         check_qubo(A)
     with pytest.raises(NonFiniteError, match=r"linear\[1, 2\] is nan"):
         A.with_values(A.linear, A.quadratic)
-    with pytest.raises(QubolearnError, match=r"\[batch, 4\] on this graph"):
+    with pytest.raises(QubolearnError, match=r"this graph expects \[batch, 4\]"):
         A.with_values(torch.zeros(3, 5), torch.zeros(3, 2))
 
 
 def test_what_would_not_fit_is_rejected() -> None:
     none = torch.zeros(2, 0, dtype=torch.int64)
     A = SparseQubo(torch.zeros(100, 5640), none, torch.zeros(100, 0))
-    with pytest.raises(
-        QubolearnError, match=r"100 QUBOs of n=5640 bits as dense matrices take 11.8 GiB \(limit 4 GiB\)"
-    ):
+    with pytest.raises(QubolearnError, match=r"100 QUBOs of n=5640 bits take 11.8 GiB .*\(limit 4 GiB\)"):
         A.dense()
     with pytest.raises(QubolearnError, match="100"):
         to_bqm(A)
     with pytest.raises(QubolearnError, match="2000001"):
         parse_qubo("0 2000000 1")
+    with pytest.raises(NonFiniteError, match="finite"):
+        sparse_from_bqm(dimod.BinaryQuadraticModel({"a": float("nan")}, {}, "BINARY"))

@@ -1,7 +1,6 @@
-"""Training runs to be killed: real processes, forked from one that has imported everything already.
+"""Training runs to be killed, forked from a warm process.
 
-``python child_training.py`` reads a folder per line, forks a process that trains in it and saves after every step, and
-prints its process id, and when that process has ended, its status.
+For every folder that is read, print the process id, then the status.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class ChildTraining:
         return self._number()
 
     def wait(self) -> int:
-        """Return the exit code of the run, or minus the signal that ended it."""
+        """Return the exit code, or minus the signal that ended it."""
         return self._number()
 
     def _number(self) -> int:
@@ -68,7 +67,7 @@ class ChildTraining:
 def main() -> None:
     torch.set_num_threads(1)
     import_module("qubolearn.training.fit").SECONDS_BETWEEN_CHECKPOINTS = 0.0
-    train(PROBLEM, replace(CONFIG, epochs=1))  # what is compiled or built on first use
+    train(PROBLEM, replace(CONFIG, epochs=1))  # compiled or built on first use
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

@@ -1,6 +1,6 @@
-"""Commands on damaged files: a run folder, one file of it mutated, given to a real command.
+"""Commands on run folders with one mutated file.
 
-``python command_fuzzing.py COUNT SEED FOLDER`` runs the long loop in its own process, with bounded memory.
+``python command_fuzzing.py COUNT SEED FOLDER`` runs the long loop.
 """
 
 from __future__ import annotations
@@ -22,10 +22,23 @@ from file_fuzzing import TOKENS, VALUES, mutated, mutated_json, without_checksum
 from qubolearn.cli import main
 
 TRAIN = (
-    *("train", "randgraph", "--k", "2", "--topology", "dense", "--layers", "2", "--hidden", "4", "--epochs", "1"),
+    *(
+        "train",
+        "randgraph",
+        "--k",
+        "2",
+        "--topology",
+        "dense",
+        "--layers",
+        "2",
+        "--hidden",
+        "4",
+        "--epochs",
+        "1",
+    ),
     *("--instances", "4", "--batch-size", "4", "--validation", "2", "--test", "4", "--device", "cpu"),
 )
-#: Commands that read a run, with the folder's place. Only train and plot may write into the folder.
+#: Commands that read a run. Only train and plot may write into it.
 ON_RUNS = {
     "plot": ("plot", "{run}"),
     "train": (*TRAIN, "--out", "{run}"),
@@ -59,14 +72,18 @@ class Commands:
     def damaged(self, name: str, data: bytes, rng: random.Random) -> bytes:
         """Return a damaged or hostile version of a file."""
         if rng.random() < 0.1:
-            return rng.choice((b"", b"\x00" * 50, b"\xff\xfe" * 9, b"[]", b"null", b"{}", data[: len(data) // 2]))
+            return rng.choice(
+                (b"", b"\x00" * 50, b"\xff\xfe" * 9, b"[]", b"null", b"{}", data[: len(data) // 2])
+            )
         if name.endswith(".jsonl"):
             lines = [json.loads(line) for line in data.splitlines()]
             records = [record for record in lines if "step" in record]
             for record in records:
-                if rng.random() < 0.4:  # its numbers are many, so that its entries would hardly ever be hit
+                if rng.random() < 0.4:  # its many numbers would hide its entries
                     record[rng.choice(list(record))] = rng.choice(VALUES)
-            changed = [mutated_json(record, rng) if rng.random() < 0.3 else _line(record) for record in records]
+            changed = [
+                mutated_json(record, rng) if rng.random() < 0.3 else _line(record) for record in records
+            ]
             return b"\n".join([*changed, b""])
         if name.endswith(".json"):
             value = json.loads(data)
@@ -121,7 +138,7 @@ def quietly(words: list[str]) -> tuple[int, str]:
 
 
 def fuzz(folder: Path, count: int, seed: object) -> dict[str, int]:
-    """Run ``count`` commands on damaged files; how often each. An error names the file and its content."""
+    """Run ``count`` commands on damaged files; return the counts."""
     rng, commands, done = random.Random(str(seed)), Commands(folder), Counter[str]()
     for index in range(count):
         try:

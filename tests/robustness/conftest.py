@@ -19,11 +19,13 @@ sys.path.insert(0, str(Path(__file__).parent))  # helper modules
 
 @pytest.fixture(scope="session")
 def figures(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    """Return figures of the long tests by promise; if all pass, ``make soak`` writes them to results/soak.json."""
+    """Return figures of long tests; ``make soak`` stores them."""
     found: dict[str, Any] = {}
     began = time.perf_counter()
     yield found
     target = os.environ.get("QUBOLEARN_SOAK")
     stopped = request.session.shouldstop or request.session.testsfailed or sys.exc_info()[0] is not None
     if target and not stopped:
-        write_json(Path(target), {"seconds": round(time.perf_counter() - began), "figures": found, **provenance()})
+        write_json(
+            Path(target), {"seconds": round(time.perf_counter() - began), "figures": found, **provenance()}
+        )

@@ -1,8 +1,8 @@
-"""Untrusted files: good ones of every kind, mutated and given to our readers.
+"""Untrusted files: good ones, mutated and given to our readers.
 
-Each kind is a generator of inputs and a reader; the one thing a reader may do with a bad input is raise QubolearnError.
-``python file_fuzzing.py COUNTS.json SEED`` runs the long loop in its own process, with bounded memory, so that even
-a crash of a library in C is seen.
+Of a bad input a reader may only raise QubolearnError.
+``python file_fuzzing.py COUNTS.json SEED`` runs the long loop in its
+own process, so that even a crash in C is seen.
 """
 
 from __future__ import annotations
@@ -41,11 +41,64 @@ CONFIG = recipe_for(
 SECONDS_PER_INPUT = 30.0
 
 #: What text formats stumble over.
-TOKENS = [b"nan", b"inf", b"-1", b"1e999", b"99999999999999999999", b"\xc2\xb2", b"\x00", b"#", b"n=", b"{", b"[" * 60]
-TOKENS += [b"null", b"true", b'"', b"\\ud800", b"0x10", b"1_0", b"\r", b"\xe2\x80\xa8", b"..", b"/", b"OFF", b"e", b" "]
+TOKENS = [
+    b"nan",
+    b"inf",
+    b"-1",
+    b"1e999",
+    b"99999999999999999999",
+    b"\xc2\xb2",
+    b"\x00",
+    b"#",
+    b"n=",
+    b"{",
+    b"[" * 60,
+]
+TOKENS += [
+    b"null",
+    b"true",
+    b'"',
+    b"\\ud800",
+    b"0x10",
+    b"1_0",
+    b"\r",
+    b"\xe2\x80\xa8",
+    b"..",
+    b"/",
+    b"OFF",
+    b"e",
+    b" ",
+]
 #: What JSON readers stumble over.
-VALUES: list[Any] = [None, True, -1, 0, 1, 2**70, 1e308, float("nan"), float("inf"), "", "a" * 50, [], {}, [[]], "../x"]
-VALUES += [10**9, 4096, 0.5, {"name": "randgraph"}, "randgraph", ["x"], "dense", "/etc", -(2**63), {"x": 1, "y": 2}]
+VALUES: list[Any] = [
+    None,
+    True,
+    -1,
+    0,
+    1,
+    2**70,
+    1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    "a" * 50,
+    [],
+    {},
+    [[]],
+    "../x",
+]
+VALUES += [
+    10**9,
+    4096,
+    0.5,
+    {"name": "randgraph"},
+    "randgraph",
+    ["x"],
+    "dense",
+    "/etc",
+    -(2**63),
+    {"x": 1, "y": 2},
+]
 
 
 class Kind(NamedTuple):
@@ -56,7 +109,7 @@ class Kind(NamedTuple):
 
 
 def mutated(data: bytes, rng: random.Random, tokens: list[bytes] | None = None) -> bytes:
-    """Return content with a few small damages: bytes changed, cut, repeated, or replaced by difficult ones."""
+    """Return content with a few small damages."""
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
         size = len(changed)
@@ -80,12 +133,18 @@ def mutated(data: bytes, rng: random.Random, tokens: list[bytes] | None = None) 
 
 
 def mutated_json(value: Any, rng: random.Random) -> bytes:
-    """JSON with nodes replaced, dropped or renamed, and sometimes damaged as text."""
+    """Return JSON with nodes replaced, dropped or renamed."""
     copy = json.loads(json.dumps(value))
     for _ in range(rng.choice((1, 1, 2, 4))):
         node = copy
         while True:
-            keys = list(node) if isinstance(node, dict) else list(range(len(node))) if isinstance(node, list) else []
+            keys = (
+                list(node)
+                if isinstance(node, dict)
+                else list(range(len(node)))
+                if isinstance(node, list)
+                else []
+            )
             if not keys:
                 break
             key = rng.choice(keys)
@@ -103,7 +162,7 @@ def mutated_json(value: Any, rng: random.Random) -> bytes:
 
 
 def zipped(members: dict[str, bytes], rng: random.Random) -> bytes:
-    """Return a zip archive with right checksums and odd names and methods."""
+    """Return a zip archive with odd names and methods."""
     buffer = io.BytesIO()
     methods = (zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
     with zipfile.ZipFile(buffer, "w", rng.choice(methods)) as archive:
@@ -115,9 +174,11 @@ def zipped(members: dict[str, bytes], rng: random.Random) -> bytes:
 
 
 def archive_of(members: dict[str, bytes], rng: random.Random) -> bytes:
-    """Return an archive of which one member or the archive itself is damaged."""
+    """Return an archive that is damaged in one place."""
     if rng.random() < 0.3:
-        return mutated(zipped(members, rng), rng, [b"PK\x01\x02", b"PK\x05\x06", b"\x08\x00", b"\x0c\x00", b"\xff" * 4])
+        return mutated(
+            zipped(members, rng), rng, [b"PK\x01\x02", b"PK\x05\x06", b"\x08\x00", b"\x0c\x00", b"\xff" * 4]
+        )
     name = rng.choice(list(members))
     return zipped({**members, name: mutated(members[name], rng, TOKENS)}, rng)
 
@@ -142,7 +203,7 @@ def without_checksum(data: bytes) -> bytes:
 
 
 def kinds(folder: Path) -> dict[str, Kind]:
-    """Return all kinds of files; those that are read from disk are put into ``folder``."""
+    """Return all kinds of files; some are put into ``folder``."""
 
     def on_disk(name: str, read: Callable[[Path], object]) -> Callable[[bytes], object]:
         path = folder / name
@@ -162,7 +223,9 @@ def kinds(folder: Path) -> dict[str, Kind]:
         {**header, "problem": {"name": name, **asdict(problem_type(name)())}}  # type: ignore[call-overload]
         for name in problem_names()
     ]
-    model, checkpoint = ((run.folder / f"{name}.safetensors").read_bytes() for name in ("model", "checkpoint"))
+    model, checkpoint = (
+        (run.folder / f"{name}.safetensors").read_bytes() for name in ("model", "checkpoint")
+    )
     models, checkpoints = ([data, without_checksum(data)] for data in (model, checkpoint))
     metrics = (run.folder / "metrics.jsonl").read_bytes()
     logs = [metrics, metrics[: metrics.rindex(b'{"sha256"')]]
@@ -185,13 +248,20 @@ def kinds(folder: Path) -> dict[str, Kind]:
         return unfinished.network()
 
     return {
-        "coo": Kind(lambda rng: mutated(coo, rng, TOKENS), lambda data: parse_qubo(data.decode("utf-8", "replace"))),
-        "bqm": Kind(lambda rng: mutated(rng.choice(bqm), rng, TOKENS), read_bqm),
-        "run json": Kind(lambda rng: mutated_json(rng.choice(headers), rng), on_disk("other/config.json", opened)),
-        "metrics": Kind(
-            lambda rng: mutated(rng.choice(logs), rng, TOKENS), on_disk("run/metrics.jsonl", lambda path: run.metrics())
+        "coo": Kind(
+            lambda rng: mutated(coo, rng, TOKENS), lambda data: parse_qubo(data.decode("utf-8", "replace"))
         ),
-        "model": Kind(lambda rng: mutated(rng.choice(models), rng, TOKENS), on_disk("run/model.safetensors", model_of)),
+        "bqm": Kind(lambda rng: mutated(rng.choice(bqm), rng, TOKENS), read_bqm),
+        "run json": Kind(
+            lambda rng: mutated_json(rng.choice(headers), rng), on_disk("other/config.json", opened)
+        ),
+        "metrics": Kind(
+            lambda rng: mutated(rng.choice(logs), rng, TOKENS),
+            on_disk("run/metrics.jsonl", lambda path: run.metrics()),
+        ),
+        "model": Kind(
+            lambda rng: mutated(rng.choice(models), rng, TOKENS), on_disk("run/model.safetensors", model_of)
+        ),
         "checkpoint": Kind(
             lambda rng: mutated(rng.choice(checkpoints), rng, TOKENS),
             on_disk("unfinished/checkpoint.safetensors", restored),
@@ -203,7 +273,7 @@ def kinds(folder: Path) -> dict[str, Kind]:
 
 
 def is_refused(kind: Kind, data: bytes) -> bool:
-    """Return True if the reader rejects the input, in one line; any other exception passes through."""
+    """Return True if the reader rejects the input, in one line."""
     try:
         kind.read(data)
     except QubolearnError as error:
@@ -214,7 +284,7 @@ def is_refused(kind: Kind, data: bytes) -> bool:
 
 
 def fuzz(kind: Kind, count: int, seed: int | str) -> int:
-    """Pass ``count`` inputs to a reader; return how many it rejected. An error names the input."""
+    """Return how many of ``count`` inputs a reader rejected."""
     rng = random.Random(f"{seed}")
     refused = 0
     for index in range(count):
@@ -250,7 +320,11 @@ def main(counts: dict[str, int], seed: int, folder: Path) -> dict[str, dict[str,
                 signal.setitimer(signal.ITIMER_REAL, 0)
 
         refused = fuzz(Kind(kind.make, timed), count, f"{name} {seed}")
-        results[name] = {"inputs": count, "refused": refused, "seconds": round(time.perf_counter() - began, 1)}
+        results[name] = {
+            "inputs": count,
+            "refused": refused,
+            "seconds": round(time.perf_counter() - began, 1),
+        }
     return results
 
 

@@ -1,6 +1,6 @@
-"""Every solver of the table in a quick form, and in a form so weak that its seed shows.
+"""Every solver in a quick form, and in one so weak that its seed shows.
 
-``dwave`` itself needs a token; but for the chip, it is ``dwave-mock``.
+``dwave`` needs a token; but for the chip, it is ``dwave-mock``.
 """
 
 from __future__ import annotations

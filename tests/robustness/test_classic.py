@@ -1,4 +1,4 @@
-"""Classic QUBOs (integer, tied, sparse, constrained) through every solver and every way in and out."""
+"""Classic QUBOs through every solver."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from qubolearn.solvers.dimod_adapter import QubolearnSampler
 from qubolearn.solvers.forms import with_second_best
 from qubolearn.testing import check_solution
 
-#: Solvers of up to 14 bits; a chip has too few steps between large and small numbers for some.
+#: Solvers of up to 14 bits; chips lack precision for some.
 SMALL = {
     "auto": "auto",
     "exhaustive": "exhaustive",
@@ -34,8 +34,8 @@ SMALL = {
     "quantum": "quantum:seed=0",
     "dwave-mock": "dwave-mock:topology=chimera,size=6,seed=0",
 }
-#: Of up to 80 bits, of 300 and of 2,000, and what they are measured against where no optimum is known, and where
-#: none of them finds it: neal at ten times the reads.
+#: Of up to 80, 300 and 2,000 bits. Without a known optimum, the
+#: reference is neal at ten times the reads.
 MIDDLE = {
     "annealing": "annealing:sweeps=5000,seed=0",
     "tempering": "tempering:sweeps=20000,seed=0",
@@ -57,7 +57,7 @@ HUGE = {
     "neal": "neal:reads=2,seed=0",
 }
 TEN_TIMES = {300: "neal:reads=200,seed=1", 2000: "neal:reads=20,seed=1"}
-#: From one assignment to the next is four flips that each cost a penalty: beyond 64 bits few find the best one.
+#: Beyond 64 bits few cross the four penalties between assignments.
 STIFF = ("assignment", "assignment with capacities", "bin packing")
 #: Those that dynamic programming solves at any n.
 NARROW = ("path", "cycle", "tree", "disjoint cliques")
@@ -76,7 +76,7 @@ def lowest_energies(A: Tensor, count: int) -> Tensor:
 
 
 def check_small(A: Tensor, solver: Solver, exact: bool, clamped: bool = False) -> bool:
-    """Return True if the solver finds the lowest energy; raise if anything that it returns is not true."""
+    """Return True if the lowest energy is found; check the rest."""
     count = min(2, 2 ** len(A))
     solution = solve(A[None], solver, count, clamp={} if clamped else None)
     check_solution(solution, A[None], count)
@@ -117,7 +117,7 @@ def test_small_classics_are_solved(family: str, name: str, clamped: bool) -> Non
 )
 @pytest.mark.parametrize("family", NARROW)
 def test_narrow_classics_of_24_to_40_bits(family: str, spec: str) -> None:
-    """Against dynamic programming, which shares no code with solve; roof duality was wrong from 24 free bits on."""
+    """Roof duality was wrong from 24 free bits on."""
     solver = make_solver(spec)
     for n in (24, 26) if spec == "exhaustive" else (24, 26, 33, 40):
         A, _ = classic(family, n)
@@ -131,7 +131,7 @@ def test_narrow_classics_of_24_to_40_bits(family: str, spec: str) -> None:
 
 
 def test_auto_does_not_lose_to_annealing_on_capacities() -> None:
-    """60 jobs on 5 machines: tempering alone reached 174 to 191, annealing 150 to 158."""
+    """Tempering alone reached 174 to 191, annealing 150 to 158."""
     A, constant = capacities(60, 5, np.random.default_rng(1))
     groups = Groups.consecutive(60, 5)
     for seed in range(3):
@@ -164,7 +164,6 @@ def test_dimod_both_ways(family: str, n: int) -> None:
 
 
 def test_second_best_of_classics() -> None:
-    """From the lowest state a second one is found, at least as low as all neighbors."""
     for family in FAMILIES:
         for n in (2, 7, 12):
             A, _ = classic(family, n)
@@ -177,7 +176,7 @@ def test_second_best_of_classics() -> None:
 
 
 def found_by(solvers: Mapping[str, str], A: Tensor) -> dict[str, float]:
-    """Return the lowest energy that each solver finds; check the returned states and energies."""
+    """Return the lowest energy per solver; check states and energies."""
     found = {}
     for name, spec in solvers.items():
         solution = make_solver(spec)(A[None], 2)
@@ -187,14 +186,14 @@ def found_by(solvers: Mapping[str, str], A: Tensor) -> dict[str, float]:
 
 
 def right_ones(found: Mapping[str, float], A: Tensor, lowest: float) -> dict[str, bool]:
-    """Return which solvers found the lowest energy; none can find a lower one."""
+    """Return which solvers found the lowest energy."""
     scale = 1e-9 * float(A.abs().sum())
     assert min(found.values()) >= lowest - scale, found
     return {name: energy <= lowest + scale for name, energy in found.items()}
 
 
 def middle_results(family: str, n: int, seed: int, solvers: Mapping[str, str] = MIDDLE) -> dict[str, bool]:
-    """Return which solvers find the lowest energy, which is known or proven."""
+    """Return which solvers find the proven lowest energy."""
     A, known = classic(family, n, seed)
     lowest = proven_lowest(A) if known is None else known
     assert lowest is not None, (family, n, seed)
@@ -214,15 +213,17 @@ def large_results(family: str, n: int, seed: int) -> dict[str, dict[str, bool]]:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_classics_of_sixty_bits_are_solved(family: str) -> None:
-    """Ties once made the annealer's descents alternate forever."""
-    results = middle_results(family, 60, 0, {"annealing": "annealing:seed=0", "tempering": "tempering:seed=0"})
+    """Ties once made descents alternate forever."""
+    results = middle_results(
+        family, 60, 0, {"annealing": "annealing:seed=0", "tempering": "tempering:seed=0"}
+    )
     assert all(results.values()) or family in STIFF, results
 
 
 @pytest.mark.parametrize("n", [40, 100])
 @pytest.mark.parametrize("name", ["annealing", "tempering"])
 def test_exchanges_find_the_best_knapsack(name: str, n: int) -> None:
-    """An item leaves only if another comes in: flips one by one pay the penalty, and these once missed all of them."""
+    """Single flips pay the penalty, and once missed all of them."""
     assert all(middle_results("knapsack", n, 0, {name: f"{name}:seed=0"}).values())
 
 
@@ -239,7 +240,7 @@ class Cells:
             cell[1] += 1
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the counts by family, in the order in which they were counted."""
+        """Return the counts by family."""
         order = sorted(self._cells, key=lambda key: list(FAMILIES).index(key[0]))
         return [{"family": f, "n": n, "against": a, "right": self._cells[f, n, a]} for f, n, a in order]
 
@@ -247,7 +248,7 @@ class Cells:
 @pytest.mark.soak
 def test_classic_families_for_five_minutes(figures: dict[str, Any]) -> None:
     began, cells, seed = time.monotonic(), Cells(), 0
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # one QUBO is tempered by one thread
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # one thread per QUBO
         asked = [(n, family, 1) for n in (2000, 300) for family in FAMILIES]
         calls = [pool.submit(large_results, family, n, seed) for n, family, seed in asked]
         large = [call.result() for call in calls]
@@ -257,8 +258,12 @@ def test_classic_families_for_five_minutes(figures: dict[str, Any]) -> None:
             rng = np.random.default_rng([seed, len(family)])
             for n in (int(rng.integers(1, 8)), int(rng.integers(8, 15))):
                 A, _ = classic(family, n, seed)
-                solvers = {name: make_solver(spec) for name, spec in SMALL.items() if name != "dwave-mock" or n < 8}
-                right = {name: check_small(A, solver, name == "exhaustive") for name, solver in solvers.items()}
+                solvers = {
+                    name: make_solver(spec) for name, spec in SMALL.items() if name != "dwave-mock" or n < 8
+                }
+                right = {
+                    name: check_small(A, solver, name == "exhaustive") for name, solver in solvers.items()
+                }
                 cells.count(family, "1 to 14", "brute force", right)
             right = middle_results(family, int(rng.integers(20, 81)), seed)
             cells.count(family, "20 to 80", "known optimum", right)

@@ -1,4 +1,4 @@
-"""Promise 2: whatever happens while files are written, a run folder holds complete files, and failures are reported."""
+"""Promise 2: run folders hold complete files."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def check_whole(folder: Path) -> None:
 
 
 def kill_at_random(child: ChildTraining, folder: Path, kills: int, rng: random.Random) -> dict[str, int]:
-    """Train, kill -9 and resume, until this many runs were killed; every run that ends must end in the same bits."""
+    """Train, kill -9 and resume; every run must end in the same bits."""
     want = train(PROBLEM, CONFIG).state_dict()
     counts = {"kills": 0, "of them while a file was written": 0, "runs ended in the same bits": 0}
     longest = 1.0
     while counts["kills"] < kills:
         process, began = child.start(folder), time.monotonic()
-        time.sleep(rng.random() ** 2 * longest)  # rather early, where a folder is made
+        time.sleep(rng.random() ** 2 * longest)  # rather early
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
         code = child.wait()
@@ -83,7 +83,9 @@ def test_a_few_kills_leave_whole_files(child: ChildTraining, tmp_path: Path) -> 
 
 
 @pytest.mark.soak
-def test_hundreds_of_kills_leave_whole_files(child: ChildTraining, tmp_path: Path, figures: dict[str, Any]) -> None:
+def test_hundreds_of_kills_leave_whole_files(
+    child: ChildTraining, tmp_path: Path, figures: dict[str, Any]
+) -> None:
     counts = kill_at_random(child, tmp_path / "run", 300, random.Random(1))
     assert counts["of them while a file was written"] >= 5, "too few kills hit a write to mean anything"
     assert counts["runs ended in the same bits"] >= 2
@@ -103,7 +105,7 @@ def test_what_killed_processes_left_is_swept_up_after_an_hour(tmp_path: Path) ->
 
 @contextmanager
 def disk_of(size: int) -> Iterator[None]:
-    """Let no file grow beyond ``size`` bytes: writes fail in the kernel, as on a full disk."""
+    """Let writes beyond ``size`` bytes fail, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -129,13 +131,14 @@ def test_a_full_disk_is_reported_and_the_last_checkpoint_kept(tmp_path: Path) ->
         train(PROBLEM, CONFIG, run)
     network = train(PROBLEM, CONFIG, run)  # there is room again
     assert all(
-        torch.equal(a, b) for a, b in zip(network.parameters(), train(PROBLEM, CONFIG).parameters(), strict=True)
+        torch.equal(a, b)
+        for a, b in zip(network.parameters(), train(PROBLEM, CONFIG).parameters(), strict=True)
     )
 
 
 @contextmanager
 def read_only_folder() -> Iterator[Path]:
-    """Return a run folder that this process may read but not write, even if tests run as root."""
+    """Return a run folder that even root may only read."""
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made) / "run"
         train(PROBLEM, CONFIG, Run.create(folder, PROBLEM, CONFIG), callbacks=[StopIf(lambda: True)])
@@ -191,7 +194,9 @@ def test_any_step_of_a_write_may_fail(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_write_is_on_the_disk_before_it_takes_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_is_on_the_disk_before_it_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls = []
     fsync, replace_ = os.fsync, os.replace
 

@@ -1,4 +1,4 @@
-"""Promise 7: on a CPU the seed decides, whatever the threads, the process and the rest of the batch."""
+"""Promise 7: the seed decides."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from qubolearn.solvers import make_solver
 
 
 def qubos(batch: int, name: str) -> torch.Tensor:
-    """QUBOs that are hard enough for a weak solver to miss their minimum, of a size that it takes."""
+    """Return QUBOs that a weak solver misses."""
     n = {"quantum": 11, "dwave-mock": 24}.get(name, 40)
     A = torch.randn(batch, n, n, generator=torch.Generator().manual_seed(1))
-    return A * topology("pegasus", n).mask if name == "dwave-mock" else A  # no minor embedding to search for
+    return A * topology("pegasus", n).mask if name == "dwave-mock" else A  # no embedding to search for
 
 
 def read_once(name: str, seed: int, A: torch.Tensor) -> torch.Tensor:
-    """Return raw reads if the solver has any; its answers may be right in spite of the seed."""
+    """Return raw reads, since answers may be right anyway."""
     solver = make_solver(WEAK[name].format(seed=seed))
     return solver.sample(A) if name in ("annealing", "quantum") else solver(A, 1).states
 
@@ -40,19 +40,25 @@ def test_the_seed_of_a_solver_decides_on_one_thread_and_on_two(name: str) -> Non
     assert torch.equal(found[0].energies, found[1].energies)
     for key, value in found[0].info.items():
         other = found[1].info[key]
-        assert torch.equal(value, other) if isinstance(value, torch.Tensor) else key.startswith("qpu") or value == other
+        assert (
+            torch.equal(value, other)
+            if isinstance(value, torch.Tensor)
+            else key.startswith("qpu") or value == other
+        )
     reads = [read_once(name, seed, A) for seed in (5, 5, 6)]
     assert torch.equal(reads[0], reads[1])
     assert not torch.equal(reads[0], reads[2])
 
 
-@pytest.mark.parametrize("name", sorted(set(WEAK) - {"dwave-mock"}))  # a chip anneals a whole batch at once
+@pytest.mark.parametrize("name", sorted(set(WEAK) - {"dwave-mock"}))  # a chip anneals a whole batch
 def test_an_instance_has_its_own_randomness(name: str) -> None:
     A = qubos(6, name)
     solver = make_solver(WEAK[name].format(seed=5))
     assert torch.equal(solver(A, 2).states[:3], solver(A[:3], 2).states)
     repeated = read_once(name, 5, A.repeat_interleave(8, 0)).reshape(6, 8, -1)
-    assert not torch.equal(repeated, repeated[:, :1].expand_as(repeated)), "equal QUBOs of a batch draw other reads"
+    assert not torch.equal(repeated, repeated[:, :1].expand_as(repeated)), (
+        "equal QUBOs of a batch draw other reads"
+    )
 
 
 @pytest.mark.parametrize("loss", ["hinge", "nll"])

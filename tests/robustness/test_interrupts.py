@@ -1,4 +1,4 @@
-"""Long kernel calls answer Ctrl-C, and SIGTERM if a handler raises: real processes, real signals."""
+"""Long kernel calls answer signals."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ for line in sys.stdin:
 
 
 class Worker:
-    """A process that runs one job after another, since starting it takes seconds."""
+    """A process that runs one job after another."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -70,7 +70,7 @@ class Worker:
         )
 
     def interrupted(self, work: str, number: signal.Signals) -> tuple[str, float]:
-        """Return its output after a signal and the seconds until then; kill it if there is none."""
+        """Return its output after a signal, and the seconds until then."""
         process = self.process
         assert process.stdin
         assert process.stdout
@@ -96,7 +96,7 @@ class Worker:
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[list[Worker]]:
-    """Return workers, of which the last one is in use; a killed one is replaced."""
+    """Return workers; a killed one is replaced."""
     started = [Worker()]
     yield started
     for worker in started:

@@ -1,4 +1,4 @@
-"""Promise 8: many, small, odd and simultaneous inputs are solved rightly or refused clearly, in flat memory."""
+"""Promise 8: many and odd inputs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def test_other_precisions(name: str, dtype: torch.dtype) -> None:
     A = qubos(4, 5).to(dtype)
     found = solver_of(name)(A, 2)
     assert found.states.dtype == dtype
-    torch.testing.assert_close(found.energies, energies(A.double(), found.states.double()), rtol=1e-14, atol=1e-14)
+    torch.testing.assert_close(
+        found.energies, energies(A.double(), found.states.double()), rtol=1e-14, atol=1e-14
+    )
     torch.testing.assert_close(found.energies, solver_of(name)(A.double(), 2).energies)
 
 
@@ -134,11 +136,11 @@ def resident_bytes() -> int:
 
 
 def growth(work: Callable[[], object], seconds: float, least: int) -> tuple[float, int]:
-    """Return the bytes per call that ``work`` adds to this process (a slope over the second half) and the calls."""
+    """Return the bytes per call that ``work`` adds, and the calls."""
     for _ in range(least // 2):
         work()
     gc.collect()
-    gc.freeze()  # what other tests left need not be looked through after every call
+    gc.freeze()  # what other tests left
     points, began = [], time.monotonic()
     while len(points) < least or time.monotonic() - began < seconds:
         work()
@@ -161,7 +163,7 @@ def a_bit_of_everything() -> None:
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads memory from Linux's /proc")
 def test_memory_stays_flat() -> None:
     slope, _ = growth(a_bit_of_everything, 0.0, 12)
-    assert slope < 50_000  # bytes a call; holding on to the QUBOs of one call would be 86,000
+    assert slope < 50_000  # bytes per call, whose QUBOs have 86,000
 
 
 @pytest.mark.soak

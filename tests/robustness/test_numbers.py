@@ -1,4 +1,4 @@
-"""Promise 4: NaN and infinities stop training with a reproducer, and no solver takes or returns them silently."""
+"""Promise 4: NaN and infinities."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ from qubolearn.training.callbacks import StopIf, Training
 from qubolearn.training.optimizers import FlatAdam
 
 PROBLEM = RandGraph(k=3)
-PLAIN = replace(CONFIG, loss="pseudo", standardize=False)  # 40 steps of 20 instances, no solver that would look at A
+PLAIN = replace(
+    CONFIG, loss="pseudo", standardize=False
+)  # 40 steps of 20 instances, no solver that would look at A
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,9 @@ class Poisoned(RandGraph):
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("loss", ["pseudo", "hinge", "nll"])
-def test_a_poisoned_batch_stops_training_before_the_weights_are_harmed(value: float, loss: str, tmp_path: Path) -> None:
+def test_a_poisoned_batch_stops_training_before_the_weights_are_harmed(
+    value: float, loss: str, tmp_path: Path
+) -> None:
     problem, config = Poisoned(k=3, value=value), replace(PLAIN, loss=loss)
     run = Run(tmp_path / "run", PROBLEM, config)
     with pytest.raises(NonFiniteError) as caught:
@@ -76,8 +80,12 @@ class Fault:
         self.folder = folder
 
     def losses(self, problem: Problem, recipe: Recipe, *steps: int) -> list[float]:
-        """Return the losses of the batch with the stored weights, for the stored step or others."""
-        network, loss, solver = new_network(problem, recipe), make_loss(recipe, problem), make_solver(recipe.solver)
+        """Return the losses of the batch with the stored weights."""
+        network, loss, solver = (
+            new_network(problem, recipe),
+            make_loss(recipe, problem),
+            make_solver(recipe.solver),
+        )
         weights, _ = read_tensors(self.folder / "weights.safetensors", network.state_dict(), finite=False)
         network.load_state_dict(weights)
         found = network.couplings(self.p)
@@ -115,7 +123,14 @@ def test_a_fault_of_structured_inputs_is_stored(tmp_path: Path) -> None:
     p = {"values": torch.randn(40, 3), "sizes": torch.ones(40, 1, dtype=torch.bfloat16)}
     p["sizes"][7] = 0
     with pytest.raises(NonFiniteError, match="at step 0 "):
-        fit(Dividing(), (p, p["values"][:, :2] > 0), PseudoLikelihood(), epochs=1, batch_size=40, folder=tmp_path)
+        fit(
+            Dividing(),
+            (p, p["values"][:, :2] > 0),
+            PseudoLikelihood(),
+            epochs=1,
+            batch_size=40,
+            folder=tmp_path,
+        )
     kept = np.load(tmp_path / "fault" / "batch.npz")
     assert (kept["p_1"] == 0).sum() == 1
     assert (len(kept["p_0"]), len(kept["x_true"])) == (40, 40)
@@ -125,7 +140,7 @@ def test_a_finite_loss_with_a_gradient_that_is_not_stops_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def steep(self: PseudoLikelihood, A: torch.Tensor, batch: Batch) -> torch.Tensor:
-        return (A.abs().sum((1, 2)) * 0).sqrt()  # 0, with a slope of infinity times 0
+        return (A.abs().sum((1, 2)) * 0).sqrt()  # a slope of infinity times 0
 
     monkeypatch.setattr(PseudoLikelihood, "__call__", steep)
     run = Run.create(tmp_path, PROBLEM, PLAIN)
@@ -145,7 +160,6 @@ def test_a_fault_without_a_folder_or_with_a_full_one_is_still_reported(tmp_path:
 
 
 def test_a_stored_fault_has_the_draw_of_its_step(tmp_path: Path) -> None:
-    """With a solver that draws: the loss of the step that failed, to the last bit."""
     losses: list[float] = []
 
     class Watch(Callback):

@@ -1,4 +1,4 @@
-"""Promise 1: a run that is stopped and resumed ends in the bits of one that was not; on several processes too."""
+"""Promise 1: resuming changes no bit."""
 
 from __future__ import annotations
 

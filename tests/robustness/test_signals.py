@@ -1,4 +1,4 @@
-"""Promise 3: SIGINT and SIGTERM end the step, save it, restore the terminal, and print how to resume."""
+"""Promise 3: SIGINT and SIGTERM."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from qubolearn.runs import Run
 from qubolearn.training.callbacks import StopIf
 from qubolearn.training.optimizers import FlatAdam
 
-LONG = "train randgraph --k 3 --topology dense --hidden 16 --epochs 100000 --instances 200 --batch-size 50 --out"
+LONG = (
+    "train randgraph --k 3 --topology dense --hidden 16 --epochs 100000 --instances 200 --batch-size 50 --out"
+)
 HIDE_CURSOR, SHOW_CURSOR = b"\x1b[?25l", b"\x1b[?25h"
 
 
@@ -35,12 +37,12 @@ def wait_until(happened: Callable[[], bool], seconds: float = 90.0) -> None:
 
 
 def has_begun(folder: Path) -> bool:
-    """Return True if the untrained network was scored, which comes right before the first step."""
+    """Return True if the untrained network was scored."""
     return (folder / "metrics.jsonl").exists()
 
 
 def check_saved(folder: Path) -> None:
-    """Compare the checkpoint with an uninterrupted run at its step, bit by bit."""
+    """Compare the checkpoint with an uninterrupted run."""
     run = Run.open(folder)
     network = run.network()
     step = run.restore(network, FlatAdam(network), 10**6)
@@ -105,7 +107,8 @@ def test_a_second_control_c_does_not_wait() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["raise_signal(SIGINT)", "try:\n    raise_signal(SIGINT)\nexcept BaseException:\n    raise ImportError"]
+    "module",
+    ["raise_signal(SIGINT)", "try:\n    raise_signal(SIGINT)\nexcept BaseException:\n    raise ImportError"],
 )
 def test_control_c_during_an_import_prints_one_line(module: str, tmp_path: Path) -> None:
     (tmp_path / "rich.py").write_text(f"from signal import SIGINT, raise_signal\n{module}\n")

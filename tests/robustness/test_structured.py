@@ -1,4 +1,4 @@
-"""Structured QUBOs with clamps and count=1 against dynamic programming: integers, ties, zeros, sparse and dense."""
+"""Structured QUBOs against dynamic programming."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KINDS = ("path", "cycle", "tree", "cliques", "ladder", "random")
 
 
 def structured(n: int, rng: Generator) -> Tensor:
-    """Return one QUBO ``[n, n]`` of small integers, or of one value as in covers; some entries are 0."""
+    """Return one QUBO of small integers, or of one value."""
     edges = graph(KINDS[rng.integers(len(KINDS))], n, rng)
     if rng.random() < 0.4:  # an independent set or a cut: everything tied
         linear, couplings = np.full(n, -1.0), np.full(len(edges), 2.0)
@@ -55,7 +55,7 @@ def structured(n: int, rng: Generator) -> Tensor:
 
 
 def wrong_answers(count: int, seed: int) -> dict[str, Any]:
-    """Solve this many QUBOs, most of them with 24 to 26 free bits, and count what differs from the oracle."""
+    """Solve this many QUBOs, and count what differs from the oracle."""
     rng = np.random.default_rng(seed)
     exact, annealing = make_solver("exhaustive"), make_solver("annealing:reads=20,sweeps=100,seed=0")
     figures = {"QUBOs": 0, "of 24 to 26 free bits": 0, "wrong": 0, "missed by annealing": 0}
@@ -65,22 +65,26 @@ def wrong_answers(count: int, seed: int) -> dict[str, Any]:
         A = torch.stack([structured(n, rng) for _ in range(BATCH)])
         clamp = torch.full((BATCH, n), FREE, dtype=torch.int8)
         for row in clamp:
-            row[torch.from_numpy(rng.permutation(n)[: n - free])] = torch.from_numpy(rng.integers(0, 2, n - free)).to(
-                row
-            )
+            row[torch.from_numpy(rng.permutation(n)[: n - free])] = torch.from_numpy(
+                rng.integers(0, 2, n - free)
+            ).to(row)
         lowest = [
             eliminated_lowest(one, {k: int(v) for k, v in enumerate(row.tolist()) if v != FREE})
             for one, row in zip(A, clamp, strict=True)
         ]
         given: Any = {} if n == free else clamp
         form: Any = (
-            SparseQubo.from_dense(A) if rng.random() < 0.3 else A.to((torch.float32, torch.float64)[rng.integers(2)])
+            SparseQubo.from_dense(A)
+            if rng.random() < 0.3
+            else A.to((torch.float32, torch.float64)[rng.integers(2)])
         )
         found = solve(form, exact, 1, clamp=given)
         assert found.info["source"] == "exhaustive"
         check_solution(found, form.dense() if isinstance(form, SparseQubo) else form, 1)
         figures["wrong"] += int((found.energies[:, 0] != torch.tensor(lowest, dtype=torch.float64)).sum())
-        other = solve(form, annealing, 1, clamp=given).energies[:, 0] - torch.tensor(lowest, dtype=torch.float64)
+        other = solve(form, annealing, 1, clamp=given).energies[:, 0] - torch.tensor(
+            lowest, dtype=torch.float64
+        )
         figures["wrong"] += int((other < 0).sum())
         figures["missed by annealing"] += int((other > 0).sum())
         figures["QUBOs"] += BATCH
@@ -89,7 +93,7 @@ def wrong_answers(count: int, seed: int) -> dict[str, Any]:
 
 
 def test_structured_qubos_are_solved_exactly() -> None:
-    """Roof duality once answered 0 for 12 pairs whose minimum is -12."""
+    """Roof duality once answered 0 for a minimum of -12."""
     figures = wrong_answers(100, seed=0)
     assert figures["wrong"] == 0
     assert figures["missed by annealing"] <= 2

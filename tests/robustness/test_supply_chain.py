@@ -25,7 +25,9 @@ def test_the_pins_cover_all_requirements_of_both_distributions() -> None:
         text, extras = todo.pop()
         each = Requirement(text)
         name = supply_chain.normal(each.name)
-        applies = any(each.marker.evaluate({"extra": extra}) for extra in extras | {""}) if each.marker else True
+        applies = (
+            any(each.marker.evaluate({"extra": extra}) for extra in extras | {""}) if each.marker else True
+        )
         if not applies or supply_chain.WITH_TORCH.match(name) or (name, frozenset(each.extras)) in seen:
             continue
         seen.add((name, frozenset(each.extras)))

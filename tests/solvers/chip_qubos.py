@@ -1,4 +1,4 @@
-"""QUBOs on the graphs of chips, their lowest energies by brute force, and a token that no text may hold."""
+"""QUBOs on chips, and a secret token."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ SECRET = "DEV-0123456789abcdef0123456789abcdef01234567"
 def qubos(name: str, n: int, batch: int, seed: int = 0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(batch, n, n, generator=generator) * topology(name, n).mask
+
+
+def random_qubos(batch: int, n: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(batch, n, n, generator=generator, dtype=torch.float64).to(dtype)
 
 
 def exact(A: Tensor, count: int = 2) -> Tensor:

@@ -1,13 +1,14 @@
-"""Classic QUBOs: integer, degenerate, sparse and constrained, which random ones are not.
+"""Classic QUBOs: integer, degenerate, sparse and constrained.
 
 >>> for name, family in FAMILIES.items():
 ...     A, lowest = family(6, numpy.random.default_rng(0))
 ...     assert A.shape == (6, 6), name
 
-Each family is a function of n and a generator. It returns one QUBO ``[n, n]`` in float64, and the lowest energy if it
-is known by construction or by an exact method that is fast at any n, otherwise None. :func:`proven_lowest` proves that
-of sparse QUBOs up to about 100 bits, :func:`eliminated_lowest` that of any QUBO on a narrow graph. Bits that a family
-does not use cost 1 each.
+Each family returns one QUBO ``[n, n]`` in float64, and the lowest
+energy if it is known by construction or by a fast exact method.
+:func:`proven_lowest` proves that of sparse QUBOs up to 100 bits,
+:func:`eliminated_lowest` that of QUBOs on narrow graphs. Bits that
+a family does not use cost 1 each.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ class Classic(NamedTuple):
 
 
 def capacities(jobs: int, machines: int, rng: Generator) -> tuple[Tensor, float]:
-    """Return jobs of integer sizes on machines of equal load, and a constant; the bits of a job are a one-hot group.
+    """Return jobs on machines of equal load, and a constant.
 
-    Bit ``job * machines + m`` puts a job on machine m at a cost of U(1, 10); 0.5 (load - mean load)² is added per
-    machine. Energies plus the constant are costs.
+    Bit ``job * machines + m`` puts a job on machine m at a cost of
+    U(1, 10); 0.5 (load - mean load)² is added per machine. Energies
+    plus the constant are costs.
     """
     costs = torch.from_numpy(rng.uniform(1, 10, (jobs, machines)))
     sizes = torch.from_numpy(rng.integers(1, 10, jobs).astype(numpy.float64))
@@ -92,7 +94,7 @@ def _random_cut(n: int, rng: Generator, weights: Sequence[float]) -> Classic:
 
 
 def _independent(n: int, edges: Iterable[tuple[int, int]]) -> Tensor:
-    """Return the QUBO of the largest set of nodes without an edge, with penalties of 2."""
+    """Return the QUBO of the largest independent set."""
     A = -torch.eye(n, dtype=torch.float64)
     for i, j in edges:
         _couple(A, i, j, 1.0)
@@ -114,14 +116,14 @@ def tree(n: int, rng: Generator) -> Classic:
 
 
 def cliques(n: int, rng: Generator) -> Classic:
-    """Return the largest independent set of disjoint cliques of 2 or 3 nodes: one node of each."""
+    """Return the largest independent set of cliques of 2 or 3 nodes."""
     size = int(rng.integers(2, 4))
     edges = [(i, j) for i, j in combinations(range(n), 2) if i // size == j // size]
     return Classic(_independent(n, edges), -float(math.ceil(n / size)))
 
 
 def vertex_cover(n: int, rng: Generator) -> Classic:
-    """Return the smallest set of nodes that touches every edge, with penalties of 2 (1 - x_i)(1 - x_j)."""
+    """Return the smallest cover, with penalties of 2 (1 - x_i)(1 - x_j)."""
     A = torch.eye(n, dtype=torch.float64)
     for i, j in _edges(n, rng):
         _couple(A, i, j, 1.0, -2.0)
@@ -129,7 +131,7 @@ def vertex_cover(n: int, rng: Generator) -> Classic:
 
 
 def partitioning(n: int, rng: Generator) -> Classic:
-    """Return the split of numbers from 1 to 20 into two sets whose sums differ least, known from a table of sums."""
+    """Return the most even split of numbers, known from a table of sums."""
     numbers = torch.from_numpy(rng.integers(1, 21, n).astype(numpy.float64))
     total = float(numbers.sum())
     A = torch.zeros(n, n, dtype=torch.float64)
@@ -140,7 +142,7 @@ def partitioning(n: int, rng: Generator) -> Classic:
 
 
 def _best_values(weights: Tensor, values: Tensor) -> NDArray[numpy.float64]:
-    """Return the largest value of items of each exact total weight, -inf if there are none."""
+    """Return the largest value of items by total weight, or -inf."""
     best = numpy.full(int(weights.sum()) + 1, -numpy.inf)
     best[0] = 0.0
     for weight, value in zip(weights.int().tolist(), values.tolist(), strict=True):
@@ -149,7 +151,7 @@ def _best_values(weights: Tensor, values: Tensor) -> NDArray[numpy.float64]:
 
 
 def coloring(n: int, rng: Generator) -> Classic:
-    """Return the 3-coloring of a graph that has one, with one bit per node and color."""
+    """Return the 3-coloring of a graph that has one."""
     nodes, penalty = n // 3, 4.0
     A = _spare(n, 3 * nodes)
     colors = rng.integers(0, 3, max(nodes, 1))
@@ -163,9 +165,9 @@ def coloring(n: int, rng: Generator) -> Classic:
 
 
 def assignment(n: int, rng: Generator) -> Classic:
-    """Return the assignment of m persons to m tasks: one bit per row and column is 1, and costs are small integers.
+    """Return the cheapest assignment of m persons to m tasks.
 
-    A row or column that is broken costs more than any change of costs gains, so the lowest state is an assignment.
+    A broken row or column costs more than any change of costs gains.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -180,7 +182,7 @@ def assignment(n: int, rng: Generator) -> Classic:
 
 
 def knapsack(n: int, rng: Generator) -> Classic:
-    """Return the most valuable items within a capacity; slack bits 1, 2, 4 ... take the rest."""
+    """Return the most valuable items; slack bits take the rest."""
     slack, penalty = min(5, n // 2), 10.0
     items = n - slack
     weights = torch.from_numpy(rng.integers(1, 8, items).astype(numpy.float64))
@@ -191,13 +193,13 @@ def knapsack(n: int, rng: Generator) -> Classic:
     capacity = float(weights.sum() // 2)
     _square(A, torch.arange(n), factors, capacity, penalty)
     best = _best_values(weights, values)
-    left = capacity - numpy.arange(best.size)  # what slack bits should fill, and can fill from 0 to 2**slack - 1
+    left = capacity - numpy.arange(best.size)  # slack bits fill up to 2**slack - 1
     broken = left - left.clip(0, 2**slack - 1)
     return Classic(A, float((penalty * broken**2 - best).min()) - penalty * capacity**2)
 
 
 def capacitated(n: int, rng: Generator) -> Classic:
-    """Return integer jobs on two machines of equal load, one-hot by penalties; a table of both loads is exact."""
+    """Return jobs on two machines of equal load; a table is exact."""
     jobs, penalty = n // 2, 20.0
     sizes, costs = rng.integers(1, 6, jobs), rng.integers(0, 5, (jobs, 2)).astype(numpy.float64)
     A, mean = _spare(n, 2 * jobs), float(sizes.sum() / 2)
@@ -210,7 +212,7 @@ def capacitated(n: int, rng: Generator) -> Classic:
 
 
 def bin_packing(n: int, rng: Generator) -> Classic:
-    """Return items for two bins of 7: a bin in use costs 1, and slack bits 1, 2, 4 fill what is left of it."""
+    """Return items for two bins of 7: a bin costs 1, slack bits fill it."""
     items, penalty = max(0, (n - 8) // 2), 2.0
     used = 2 * items + 8 if n >= 8 else 0
     A = _spare(n, used)
@@ -219,7 +221,7 @@ def bin_packing(n: int, rng: Generator) -> Classic:
     sizes = rng.integers(1, 5, items)
     factors = torch.cat([torch.from_numpy(sizes.astype(numpy.float64)), torch.tensor([1.0, 2.0, 4.0, -7.0])])
     for bin_ in (0, 1):
-        own = torch.arange(2 * items + 4 * bin_, 2 * items + 4 * bin_ + 4)  # slack, then 1 if the bin is in use
+        own = 2 * items + 4 * bin_ + torch.arange(4)  # slack, then 1 if in use
         A[own[3], own[3]] += 1.0
         _square(A, torch.cat([torch.arange(items) * 2 + bin_, own]), factors, 0.0, penalty)
     loads = numpy.arange(int(sizes.sum()) + 1)[:, None]
@@ -228,12 +230,10 @@ def bin_packing(n: int, rng: Generator) -> Classic:
     return Classic(A, _two_bins(A, sizes, numpy.zeros((items, 2)), penalty, filling))
 
 
-def _two_bins(
-    A: Tensor, sizes: NDArray[numpy.int64], costs: NDArray[numpy.float64], penalty: float, of_load: NDArray[Any]
-) -> float:
-    """Add penalties for items in not exactly one bin, in place, and return the lowest energy.
+def _two_bins(A: Tensor, sizes: Any, costs: Any, penalty: float, of_load: NDArray[Any]) -> float:
+    """Add penalties for items not in one bin; return the lowest energy.
 
-    A table of both loads holds the lowest cost of all items so far, be they in no bin, one, or both.
+    A table of both loads holds the lowest cost of all items so far.
     """
     best = numpy.full((of_load.size, of_load.size), numpy.inf)
     best[0, 0] = 0.0
@@ -249,13 +249,13 @@ def _two_bins(
 
 
 def set_packing(n: int, rng: Generator) -> Classic:
-    """Return the packing of as many disjoint sets as possible, out of n random sets of three elements."""
+    """Return the most disjoint sets out of n random sets of three."""
     sets = [set(rng.integers(0, n + 2, 3).tolist()) for _ in range(n)]
     return Classic(_independent(n, [(i, j) for i, j in combinations(range(n), 2) if sets[i] & sets[j]]), None)
 
 
 def large_penalty(n: int, rng: Generator) -> Classic:
-    """Return the choice of one bit by a penalty of a million, with costs of a millionth of it."""
+    """Return the choice of one bit by a penalty of a million."""
     A = torch.diag(torch.from_numpy(rng.integers(0, 100, n).astype(numpy.float64)))
     least = float(A.diagonal().min())
     _one_hot(A, range(n), 1e6)
@@ -263,12 +263,12 @@ def large_penalty(n: int, rng: Generator) -> Classic:
 
 
 def planted(n: int, rng: Generator) -> Classic:
-    """Return a ferromagnet with a weak field, reflected at a random state, which is the lowest."""
+    """Return a ferromagnet reflected at a random state, the lowest one."""
     s = torch.from_numpy(rng.choice([-1.0, 1.0], n))
     J = torch.zeros(n, n, dtype=torch.float64)
     for i, j in _edges(n, rng):
         J[i, j] = J[j, i] = -0.5 * s[i] * s[j] * float(rng.integers(1, 4))
-    A = 4 * J + torch.diag(-4 * J.sum(1) - 2 * s)  # sᵀJs - Σ s_i* s_i over s = 2x - 1, without its constant
+    A = 4 * J + torch.diag(-4 * J.sum(1) - 2 * s)  # sᵀJs - Σ s_i* s_i over s = 2x - 1, less a constant
     x = (s + 1) / 2
     return Classic(A, float(x @ A @ x))
 
@@ -298,21 +298,21 @@ FAMILIES: Mapping[str, Callable[[int, Generator], Classic]] = {
 
 
 def eliminated_lowest(A: Tensor, clamp: Mapping[int, int] | None = None) -> float:
-    """Return the lowest energy of a QUBO ``[n, n]``, by minimizing over one bit after the other (bucket elimination).
+    """Return the lowest energy of a QUBO ``[n, n]`` by bucket elimination.
 
-    Each step adds up all tables with the bit of the fewest neighbors and minimizes over it, which leaves a table over
-    these neighbors: linear in n on paths, trees, cycles and small blocks, at most 2**24 entries elsewhere. It shares no
-    code with the solvers.
+    Each step minimizes over the bit of the fewest neighbors, which
+    leaves a table over these: linear in n on paths, trees and cycles,
+    at most 2**24 entries elsewhere. It shares no code with the solvers.
 
     >>> eliminated_lowest(torch.tensor([[1.0, -3.0], [0.0, 1.0]])), eliminated_lowest(torch.eye(3), {1: 1})
     (-1.0, 1.0)
     """
     n, S = len(A), (A + A.mT).double().numpy()
     tables: list[tuple[tuple[int, ...], Any]] = [((i,), numpy.array([0.0, S[i, i] / 2])) for i in range(n)]
-    tables += [
-        ((i, j), numpy.array([[0.0, 0.0], [0.0, S[i, j]]])) for i, j in zip(*numpy.triu(S, 1).nonzero(), strict=True)
-    ]
-    tables += [((bit,), numpy.where(numpy.arange(2) == value, 0.0, numpy.inf)) for bit, value in (clamp or {}).items()]
+    for i, j in zip(*numpy.triu(S, 1).nonzero(), strict=True):
+        tables.append(((i, j), numpy.array([[0.0, 0.0], [0.0, S[i, j]]])))
+    for bit, value in (clamp or {}).items():
+        tables.append(((bit,), numpy.where(numpy.arange(2) == value, 0.0, numpy.inf)))
     left, total = set(range(n)), 0.0
     while left:
         near = {bit: set().union(*(bits for bits, _ in tables if bit in bits)) for bit in left}
@@ -320,7 +320,8 @@ def eliminated_lowest(A: Tensor, clamp: Mapping[int, int] | None = None) -> floa
         bits = sorted(near[bit])
         if len(bits) > 24:
             raise ValueError(f"the graph of n={n} bits is too wide: {len(bits)} bits in one table (limit 24)")
-        joined = sum(table.reshape([2 if b in own else 1 for b in bits]) for own, table in tables if bit in own)
+        some = [(own, table) for own, table in tables if bit in own]
+        joined = sum(table.reshape([2 if b in own else 1 for b in bits]) for own, table in some)
         lowest = numpy.broadcast_to(joined, [2] * len(bits)).min(bits.index(bit))
         tables = [(own, table) for own, table in tables if bit not in own]
         left.remove(bit)
@@ -332,10 +333,10 @@ def eliminated_lowest(A: Tensor, clamp: Mapping[int, int] | None = None) -> floa
 
 
 def proven_lowest(A: Tensor, seconds: float = 60.0) -> float | None:
-    """Return the lowest energy of a QUBO ``[n, n]``, proven by scipy's mixed-integer solver, or None on timeout.
+    """Return the lowest energy by scipy's MILP solver, or None on timeout.
 
-    A product of two bits is a number y between 0 and 1: at least x_i + x_j - 1 if its coefficient is positive, else at
-    most x_i and x_j.
+    A product of two bits is a number y between 0 and 1: at least
+    x_i + x_j - 1 if its coefficient is positive, else at most x_i and x_j.
 
     >>> proven_lowest(torch.tensor([[1.0, -3.0], [0.0, 1.0]]))
     -1.0

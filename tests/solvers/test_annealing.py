@@ -1,4 +1,4 @@
-"""Simulated annealing: against brute force, the Boltzmann distribution and neal."""
+"""Simulated annealing: against brute force and neal."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import torch
 from chip_qubos import exact
 from dwave.samplers.sa.sampler import default_beta_range as neal_beta_range
 
-from qubolearn.errors import QubolearnError
-from qubolearn.qubo import SparseQubo, all_states, energies, to_bqm
+from qubolearn.qubo import SparseQubo, energies, to_bqm
 from qubolearn.solvers.annealing import SimulatedAnnealing, default_beta_range
 from qubolearn.solvers.dimod_adapter import neal
 
@@ -22,11 +21,6 @@ def random_qubos(batch: int, n: int, seed: int = 0, kind: str = "dense") -> torc
     if kind == "sparse":
         A = A * ((torch.rand(n, n, generator=generator) < 0.3) | torch.eye(n, dtype=torch.bool))
     return A
-
-
-def all_energies(A: torch.Tensor) -> torch.Tensor:
-    """Return all energies ``[batch, 2**n]``."""
-    return energies(A, all_states(A.shape[-1], dtype=torch.float64).expand(len(A), -1, -1))
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "integer"])
@@ -43,30 +37,13 @@ def test_finds_the_lowest_states(n: int, kind: str) -> None:
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_all_states_can_be_requested(n: int) -> None:
     A = torch.cat([random_qubos(2, n), torch.zeros(1, n, n, dtype=torch.float64)])
-    torch.testing.assert_close(SimulatedAnnealing(reads=3, sweeps=5, seed=0)(A, 2**n).energies, exact(A, 2**n))
-
-
-def boltzmann(A: torch.Tensor, beta: float) -> torch.Tensor:
-    return torch.softmax(-beta * all_energies(A), dim=1)
-
-
-def frequencies(states: torch.Tensor) -> torch.Tensor:
-    n = states.shape[-1]
-    codes = (states.long() << torch.arange(n - 1, -1, -1)).sum(-1)  # the order of all_states
-    return torch.stack([torch.bincount(row, minlength=2**n) / len(row) for row in codes])
-
-
-@pytest.mark.parametrize("n", [3, 6])
-def test_reads_at_one_temperature_follow_the_boltzmann_distribution(n: int) -> None:
-    A, reads = random_qubos(3, n, seed=n), 20_000
-    solver = SimulatedAnnealing(reads=reads, sweeps=40, beta_range=(0.7, 0.7), seed=2)
-    expected, found = boltzmann(A, 0.7), frequencies(solver.sample(A))
-    error = (expected * (1 - expected) / reads).sqrt()
-    assert ((found - expected).abs() < 5 * error + 5e-4).all()  # 5e-4: quantiles of -log(u) come in steps
+    torch.testing.assert_close(
+        SimulatedAnnealing(reads=3, sweeps=5, seed=0)(A, 2**n).energies, exact(A, 2**n)
+    )
 
 
 def test_success_probability_is_that_of_neal() -> None:
-    # So few sweeps that about half the reads fail: a wrong schedule or acceptance rule would show.
+    # So few sweeps that half the reads fail: a wrong rule would show.
     A = random_qubos(40, 14, seed=9)
     best = exact(A, 1)
     reads = SimulatedAnnealing(sweeps=12, seed=0).sample(A).double()
@@ -115,18 +92,3 @@ def test_info_reports_the_share_of_reads_at_the_best_energy() -> None:
     info = solver(A).info
     torch.testing.assert_close(info["success_probability"], share)
     assert (info["reads"], info["sweeps"], info["source"]) == (100, 12, "simulated")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"reads": 0}, "reads=0"),
-        ({"beta_range": (2.0, 1.0)}, r"beta_range=\(2.0, 1.0\)"),
-        ({"beta_range": (1.0, float("inf"))}, "beta_range"),
-        ({"sweeps": 2.5}, "sweeps=2.5"),
-        ({"seed": -3}, "seed=-3"),
-    ],
-)
-def test_bad_options_are_rejected(options, message: str) -> None:
-    with pytest.raises(QubolearnError, match=message):
-        SimulatedAnnealing(**options)

@@ -1,4 +1,4 @@
-"""``auto`` chooses the expected solver, and clamps and groups reach it."""
+"""The choice of ``auto``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ import time
 import pytest
 import torch
 
-from qubolearn import AutoSolver, ExhaustiveSearch, Groups, QubolearnError, SimulatedAnnealing, SparseQubo, solve
+from qubolearn import (
+    AutoSolver,
+    ExhaustiveSearch,
+    Groups,
+    QubolearnError,
+    SimulatedAnnealing,
+    SparseQubo,
+    solve,
+)
 from qubolearn.qubo import LinearConstraint
 from qubolearn.solvers import auto_solver
 from qubolearn.solvers.auto import CHOICES
@@ -69,7 +77,7 @@ def test_clamps_of_a_large_qubo_leave_one_that_is_searched() -> None:
 
 
 def test_groups_are_never_broken_and_the_lowest_state_is_found() -> None:
-    # a ring of 24 nodes in 4 colors: neighbors may not have the same, and node 0 has color 1
+    # a ring of 24 nodes in 4 colors; node 0 has color 1
     i = torch.arange(24)
     ends = torch.stack([torch.minimum(i, (i + 1) % 24), torch.maximum(i, (i + 1) % 24)])
     edges = (4 * ends[:, :, None] + torch.arange(4)).reshape(2, -1)

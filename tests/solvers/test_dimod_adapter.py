@@ -143,17 +143,3 @@ def test_sample_returns_every_read_as_often_as_it_was_read() -> None:
     uneven = Fake(lambda bqm: dimod.SampleSet.from_samples_bqm(np.zeros((next(counts), 4)), bqm))
     with pytest.raises(QubolearnError, match="reads"):
         DimodSolver(uneven).sample(A)
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: DimodSolver(neal().sampler, {"num_read": 5}), "num_reads"),
-        (lambda: DimodSolver(neal().sampler, {"seed": 5}), "same random numbers"),
-        (lambda: DimodSolver(neal().sampler, {"num_reads": 1.5}), "num_reads=1.5"),
-        (lambda: neal(seed=-1), "seed=-1"),
-    ],
-)
-def test_bad_options_are_rejected(build, message: str) -> None:
-    with pytest.raises(QubolearnError, match=message):
-        build()

@@ -1,4 +1,4 @@
-"""Annealing on an NVIDIA GPU beyond 62 bits, if there is a GPU."""
+"""Annealing on an NVIDIA GPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pegasus_qubos(batch: int, m: int) -> SparseQubo:
 
 
 def same_energies(A: torch.Tensor | SparseQubo, **options: float) -> None:
-    """Return True if mean energies of the GPU's and the CPU's reads agree within five standard errors."""
+    """Return True if mean energies agree within five standard errors."""
     solver = SimulatedAnnealing(reads=100, sweeps=200, seed=1)
     there = energies(A.to(torch.float64), solver.sample(A.to("cuda"), **options).cpu().double())
     here = energies(A.to(torch.float64), solver.sample(A, **options).double())
@@ -56,11 +56,15 @@ def test_reads_at_one_temperature_follow_the_boltzmann_distribution(kind: str) -
     A = torch.zeros(1, n, n)
     A[0, coupled[:, None], coupled] = dense_qubos(1, 8)[0]
     given = SparseQubo.from_dense(A) if kind == "sparse" else A
-    reads = SimulatedAnnealing(reads=20_000, sweeps=60, seed=0).sample(given.to("cuda"), 1.5).cpu()[0][:, coupled]
+    reads = (
+        SimulatedAnnealing(reads=20_000, sweeps=60, seed=0).sample(given.to("cuda"), 1.5).cpu()[0][:, coupled]
+    )
     x = all_states(8)
     p = torch.softmax(-1.5 * energies(A[:, coupled][:, :, coupled].double(), x[None].double())[0], 0)
     power = 2 ** torch.arange(8)
-    seen = torch.bincount((reads.long() * power).sum(1), minlength=256)[(x.long() * power).sum(1)] / len(reads)
+    seen = torch.bincount((reads.long() * power).sum(1), minlength=256)[(x.long() * power).sum(1)] / len(
+        reads
+    )
     assert ((seen - p) ** 2 / p).sum() * len(reads) < 255 * 1.4
 
 
@@ -74,7 +78,9 @@ def test_any_number_of_reads(reads: int) -> None:
         assert torch.equal(first[:1], solver.sample(A.to("cuda")[:1]))  # whatever the rest of the batch
 
 
-@pytest.mark.parametrize("A", [dense_qubos(2, 100), dense_qubos(2, 6), pegasus_qubos(2, 3)], ids=["100", "6", "sparse"])
+@pytest.mark.parametrize(
+    "A", [dense_qubos(2, 100), dense_qubos(2, 6), pegasus_qubos(2, 3)], ids=["100", "6", "sparse"]
+)
 @pytest.mark.parametrize("count", [1, 2])
 def test_the_lowest_states_come_back_on_the_gpu(A: torch.Tensor | SparseQubo, count: int) -> None:
     solver = SimulatedAnnealing(reads=100, sweeps=1000, seed=0)
@@ -114,7 +120,9 @@ def test_long_work_is_done_in_several_launches(monkeypatch: pytest.MonkeyPatch) 
         assert torch.equal(solver.sample(A), expected)
 
 
-@pytest.mark.parametrize("make", [lambda: dense_qubos(3, 40), lambda: dense_qubos(3, 200), lambda: pegasus_qubos(3, 4)])
+@pytest.mark.parametrize(
+    "make", [lambda: dense_qubos(3, 40), lambda: dense_qubos(3, 200), lambda: pegasus_qubos(3, 4)]
+)
 def test_cold_reads_begin_at_given_states_and_stay(make: Callable[[], torch.Tensor | SparseQubo]) -> None:
     A = make().to("cuda")
     lowest = SimulatedAnnealing(reads=50, sweeps=500, seed=0)(A, 1).states.expand(-1, 5, -1)
@@ -128,13 +136,17 @@ def test_the_population_finds_the_lowest_states(count: int) -> None:
     A, solver = pegasus_qubos(2, 4), PopulationAnnealing(sweeps=1000, reads=256, seed=0)
     there = solver(A.to("cuda"), count)
     assert there.states.is_cuda
-    torch.testing.assert_close(energies(A.to(torch.float64), there.states.cpu().double()), there.energies.cpu())
+    torch.testing.assert_close(
+        energies(A.to(torch.float64), there.states.cpu().double()), there.energies.cpu()
+    )
     torch.testing.assert_close(there.energies[:, 0].cpu(), solver(A, count).energies[:, 0])
     assert torch.equal(solver(A.to("cuda"), count).states, there.states)
     assert torch.equal(solver(A.to("cuda")[:1], count).states, there.states[:1])
 
 
-@pytest.mark.parametrize("solver", [SimulatedAnnealing(sweeps=500, seed=0), PopulationAnnealing(500, 256, seed=0)])
+@pytest.mark.parametrize(
+    "solver", [SimulatedAnnealing(sweeps=500, seed=0), PopulationAnnealing(500, 256, seed=0)]
+)
 def test_clamps_and_groups_hold(solver: SimulatedAnnealing | PopulationAnnealing) -> None:
     A = pegasus_qubos(1, 3)
     n = A.shape[2]
@@ -142,7 +154,9 @@ def test_clamps_and_groups_hold(solver: SimulatedAnnealing | PopulationAnnealing
     assert found.states.is_cuda
     assert found.states[..., -2:].tolist() == [[[0, 1]] * 2]
     assert (found.states[..., :5].sum(-1) == 1).all()
-    torch.testing.assert_close(energies(A.to(torch.float64), found.states.cpu().double()), found.energies.cpu())
+    torch.testing.assert_close(
+        energies(A.to(torch.float64), found.states.cpu().double()), found.energies.cpu()
+    )
 
 
 def test_the_population_ends_at_its_target_and_in_time() -> None:

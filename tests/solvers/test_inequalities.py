@@ -1,8 +1,7 @@
-"""Linear inequalities in annealing, populations, exact search and auto, against brute force over all states."""
+"""Linear inequalities against brute force."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,10 +49,8 @@ def generalized_assignment(rng: np.random.Generator) -> Family:
     jobs, machines = 4, 3
     sizes = rng.integers(1, 9, (jobs, machines))
     A = torch.diag(torch.tensor(rng.integers(1, 20, jobs * machines), dtype=torch.float64))
-    limits = [
-        LinearConstraint({j * machines + k: sizes[j, k] for j in range(jobs)}, 10 if k else 1e9)
-        for k in range(machines)
-    ]
+    loads = [{j * machines + k: sizes[j, k] for j in range(jobs)} for k in range(machines)]
+    limits = [LinearConstraint(load, 10 if k else 1e9) for k, load in enumerate(loads)]
     return A, Groups.consecutive(jobs, machines), limits
 
 
@@ -62,10 +59,8 @@ def bin_packing(rng: np.random.Generator) -> Family:
     sizes, n = rng.integers(2, 8, items), items * bins + bins
     A = torch.zeros(n, n, dtype=torch.float64)
     A.diagonal()[items * bins :] = 1
-    limits = [
-        LinearConstraint({**{i * bins + b: sizes[i] for i in range(items)}, items * bins + b: -10}, 0)
-        for b in range(bins)
-    ]
+    loads = [{i * bins + b: sizes[i] for i in range(items)} for b in range(bins)]
+    limits = [LinearConstraint({**load, items * bins + b: -10}, 0) for b, load in enumerate(loads)]
     return A, Groups.consecutive(items, bins), limits
 
 
@@ -74,10 +69,8 @@ def capacitated_clustering(rng: np.random.Generator) -> Family:
     distance = torch.tensor(rng.integers(0, 9, (points, points)), dtype=torch.float64).triu(1)
     A = torch.kron(distance, torch.eye(clusters, dtype=torch.float64))
     sizes = rng.integers(1, 5, points)
-    limits = [
-        LinearConstraint({i * clusters + c: float(sizes[i]) for i in range(points)}, float(sizes.sum() // 2 + 2))
-        for c in range(clusters)
-    ]
+    loads = [{i * clusters + c: float(sizes[i]) for i in range(points)} for c in range(clusters)]
+    limits = [LinearConstraint(load, float(sizes.sum() // 2 + 2)) for load in loads]
     return A, Groups.consecutive(points, clusters), limits
 
 
@@ -85,7 +78,8 @@ def free_form(rng: np.random.Generator) -> Family:
     n = int(rng.integers(6, 12))
     A = torch.tensor(rng.integers(-4, 5, (n, n)), dtype=torch.float64)
     rows = rng.integers(-3, 6, (2, n)) * (rng.random((2, n)) < 0.7)  # negative and zero coefficients
-    return A, Groups([[1, 2], [3, 5, 4]]) if rng.random() < 0.5 else None, [LinearConstraint(row, 4.5) for row in rows]
+    groups = Groups([[1, 2], [3, 5, 4]]) if rng.random() < 0.5 else None
+    return A, groups, [LinearConstraint(row, 4.5) for row in rows]
 
 
 FAMILIES = [
@@ -99,8 +93,8 @@ FAMILIES = [
 ]
 
 
-def allowed_energies(A: torch.Tensor, groups: Groups | None, limits: Sequence[LinearConstraint]) -> torch.Tensor:
-    """Return the energies of all allowed states, ascending, by plain loops over constraints."""
+def allowed_energies(A: torch.Tensor, groups: Groups | None, limits: list[LinearConstraint]) -> torch.Tensor:
+    """Return sorted energies of all allowed states, by loops."""
     x = all_states(len(A)).double()
     allowed = groups.allowed(x) if groups else torch.ones(len(x), dtype=torch.bool)
     for limit in limits:
@@ -205,7 +199,10 @@ def test_bad_constraints_raise(constraint: LinearConstraint, value: str) -> None
 
 def test_what_cannot_be_satisfied_or_solved_raises() -> None:
     A = torch.eye(4)[None]
-    both = [LinearConstraint([1, 1, 1, 1], 1), LinearConstraint([-1, -1, -1, -1], -2)]  # each one alone is possible
+    both = [
+        LinearConstraint([1, 1, 1, 1], 1),
+        LinearConstraint([-1, -1, -1, -1], -2),
+    ]  # each one alone is possible
     for solver in SOLVERS:
         with pytest.raises(QubolearnError, match="instance 0"):
             solve(A, solver, 1, constraints=both)
@@ -226,7 +223,9 @@ class Packing(Knapsack):
 def test_constraints_of_a_problem_reach_training_and_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
     fitting, graph, search = {}, topology("dense", 6), ExhaustiveSearch.search_limited
     called: list[torch.Tensor] = []
-    monkeypatch.setattr(ExhaustiveSearch, "search_limited", lambda *given: called.append(given[1]) or search(*given))
+    monkeypatch.setattr(
+        ExhaustiveSearch, "search_limited", lambda *given: called.append(given[1]) or search(*given)
+    )
     for problem in (Packing(items=6), Knapsack(items=6)):
         torch.manual_seed(0)
         network = QuboNetwork(torch.nn.Linear(13, graph.size), graph)

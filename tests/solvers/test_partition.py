@@ -1,4 +1,4 @@
-"""The log-partition function against sums over all states, closed forms, autograd and finite differences."""
+"""The log-partition function."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from chip_qubos import random_qubos
 from torch import Tensor
 
 from qubolearn.errors import NonFiniteError, QubolearnError
@@ -18,12 +19,8 @@ from qubolearn.solvers.partition import _sums, log_partition, pair_marginals
 METHODS = [_sums, exhaustive_torch.log_partition_and_marginals]
 
 
-def random_qubos(batch: int, n: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
-    return torch.randn(batch, n, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
-
-
 def naive(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
-    """Return log Z and E[x xᵀ] from the probabilities of all states, float64, differentiable."""
+    """Return log Z and E[x xᵀ] by all states, differentiable."""
     n = A.shape[2]
     x = all_states(n, dtype=torch.float64)
     exponents = -beta * energies(A.double(), x.expand(len(A), -1, -1))
@@ -61,7 +58,9 @@ def test_independent_bits_in_closed_form() -> None:
     q = torch.sigmoid(-beta * d)
     product = torch.outer(q, q)
     product.diagonal().copy_(q)
-    assert log_partition(A, beta).item() == pytest.approx(torch.nn.functional.softplus(-beta * d).sum().item())
+    assert log_partition(A, beta).item() == pytest.approx(
+        torch.nn.functional.softplus(-beta * d).sum().item()
+    )
     torch.testing.assert_close(pair_marginals(A, beta)[0], product)
 
 
@@ -79,7 +78,7 @@ def test_steep_energies_next_to_flat_ones(scale: float, dtype: torch.dtype) -> N
 
 @pytest.mark.parametrize("lowered", [0, 8, 9, 10, 11])
 def test_all_weight_on_a_state_that_looks_negligible_at_first(lowered: int) -> None:
-    """One bit, each in turn a low or an inner one, lowers the energy by more than float32 can hold as a factor."""
+    """One bit lowers the energy beyond float32's factors."""
     for size in (50.0, 80.0, 120.0, 1000.0):
         A = torch.zeros(1, 12, 12)
         A[0].diagonal()[:] = size / 2
@@ -98,7 +97,9 @@ def test_gradient_is_that_of_free_entries(dtype: torch.dtype) -> None:
     free = A.detach().double().requires_grad_()
     (right,) = torch.autograd.grad(naive(free, 0.8)[0], free, upstream.double())
     assert gradient.dtype == dtype
-    torch.testing.assert_close(gradient.double(), right, rtol=0, atol=1e-10 if dtype == torch.float64 else 1e-5)
+    torch.testing.assert_close(
+        gradient.double(), right, rtol=0, atol=1e-10 if dtype == torch.float64 else 1e-5
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
@@ -142,7 +143,7 @@ def test_bad_input_is_named(value: str, error: type[Exception], A: Tensor, beta:
 
 
 def test_a_second_derivative_is_rejected() -> None:
-    """They were silently zero once: a gradient penalty had no gradient."""
+    """They were silently zero once."""
     A = torch.randn(1, 3, 3, dtype=torch.float64, requires_grad=True)
     first = torch.autograd.grad(log_partition(A).sum(), A, create_graph=True)[0]
     with pytest.raises(QubolearnError):
@@ -160,17 +161,19 @@ def test_torch_func_differentiates_and_rejects_vmap() -> None:
 @pytest.mark.parametrize("size", [1.0, 1e6, 1e12, 1e16])
 @pytest.mark.parametrize("n", [2, 8, 9, 10, 11])
 def test_marginals_of_large_integers_are_probabilities(n: int, size: float) -> None:
-    """At 1e16 and n=9 they once were up to 5: log Z was rounded before the weights were divided by Z."""
+    """They once were up to 5: log Z was rounded too early."""
     A = torch.randint(-2, 3, (6, n, n), generator=torch.Generator().manual_seed(n), dtype=torch.float64)
     found = pair_marginals(size * A)
     states = all_states(n, dtype=torch.float64)
     E = torch.einsum("si,bij,sj->bs", states, A, states)
     weights = torch.softmax(-size * (E - E.amin(1, keepdim=True)), 1)
-    torch.testing.assert_close(found, torch.einsum("bs,si,sj->bij", weights, states, states), atol=1e-9, rtol=0)
+    torch.testing.assert_close(
+        found, torch.einsum("bs,si,sj->bij", weights, states, states), atol=1e-9, rtol=0
+    )
 
 
 def test_torch_compile_runs_them_as_they_are() -> None:
-    """Trace in a fresh process, in which no kernel has run."""
+    """Trace where no kernel has run."""
     program = """
 import torch
 from qubolearn.solvers import ExhaustiveSearch, log_partition
@@ -185,7 +188,7 @@ assert torch.equal(solved, ExhaustiveSearch()(2 * A, 2).energies)
 
 
 def test_marginals_are_probabilities() -> None:
-    """Rounding once left some of float32 above 1 by 2.4e-7."""
+    """Rounding once left some above 1 by 2.4e-7."""
     A = 2 * torch.randn(300, 11, 11, generator=torch.Generator().manual_seed(0)) - 6 * torch.eye(11)
     for beta in (0.1, 1.0, 5.0):
         marginals = pair_marginals(A, beta)

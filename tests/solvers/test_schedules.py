@@ -6,7 +6,7 @@ from scipy.integrate import quad
 
 from qubolearn.solvers.state_vector import SCHEDULES, dwave, linear, pulses
 
-# Rows (s, A, B) of D-Wave's published table of the standard anneal of Advantage_system4.0.
+# Rows (s, A, B) of D-Wave's table of Advantage_system4.0.
 PUBLISHED = np.array(
     [
         (0.0, 9.875125, 0.2240061),

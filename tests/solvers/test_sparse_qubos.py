@@ -1,4 +1,4 @@
-"""Every solver takes sparse QUBOs, and answers as for the dense ones that they stand for."""
+"""Sparse QUBOs through every solver."""
 
 from __future__ import annotations
 

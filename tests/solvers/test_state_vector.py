@@ -1,4 +1,4 @@
-"""The integrator against dense matrix exponentials and closed forms."""
+"""The integrator of state vectors."""
 
 import math
 
@@ -10,7 +10,14 @@ from scipy.special import gamma
 
 from qubolearn.qubo import all_states, energies, from_ising
 from qubolearn.solvers import state_vector
-from qubolearn.solvers.state_vector import SCHEDULES, Pulses, all_energies, final_probabilities, linear, pulses
+from qubolearn.solvers.state_vector import (
+    SCHEDULES,
+    Pulses,
+    all_energies,
+    final_probabilities,
+    linear,
+    pulses,
+)
 
 
 def ising(n, batch, seed=0):
@@ -64,9 +71,11 @@ def test_compiled_and_torch_agree(n):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14, 15, 17])
 def test_pulses_of_any_angle(n):
-    """Few steps make angles where tan θ is large or infinite; the sizes are those at which other loops take over."""
+    """Few steps make angles where tan θ is large or infinite."""
     E = ising(n, 2)
-    sequence = Pulses(np.array([0.3, 1.0, math.pi / 2, -2.5, math.pi, 7.0]), np.array([0.1, 0.2, 0.3, 0.0, 0.4, 0.1]))
+    sequence = Pulses(
+        np.array([0.3, 1.0, math.pi / 2, -2.5, math.pi, 7.0]), np.array([0.1, 0.2, 0.3, 0.0, 0.4, 0.1])
+    )
     found = final_probabilities(E, sequence)
     assert torch.allclose(found, by_torch(E, sequence), rtol=1e-4, atol=1e-5 / 2**n)
     assert torch.allclose(found.sum(1), torch.ones(2), atol=1e-5)
@@ -74,11 +83,13 @@ def test_pulses_of_any_angle(n):
 
 @pytest.mark.parametrize("slowness", [0.5, 2.0, 8.0])
 def test_half_a_landau_zener_sweep(slowness):
-    """One qubit from the middle of an avoided crossing outwards, in closed form (Damski & Zurek, PRA 73, 063405)."""
-    far = 40.0  # how far the bias goes, in units of the gap, which is 1 GHz
+    """In closed form (Damski & Zurek, PRA 73, 063405)."""
+    far = 40.0  # how far the bias goes, in gaps of 1 GHz
 
     def sweep(s):
-        gap = np.cos(np.pi * np.clip(s - 0.5, 0, 0.5)) ** 2  # switched off far out, so that eigenstates are read
+        gap = (
+            np.cos(np.pi * np.clip(s - 0.5, 0, 0.5)) ** 2
+        )  # switched off far out, so that eigenstates are read
         return gap, far * s
 
     sequence = pulses(sweep, slowness * far / (2 * math.pi), 1.0, 20_000)
@@ -91,6 +102,8 @@ def test_half_a_landau_zener_sweep(slowness):
 
 def test_error_falls_as_the_square_of_the_step():
     E = ising(6, 4)
-    truth, coarse, fine = (final_probabilities(E, pulses(linear, 2.0, 2.0, steps)) for steps in (8000, 250, 500))
+    truth, coarse, fine = (
+        final_probabilities(E, pulses(linear, 2.0, 2.0, steps)) for steps in (8000, 250, 500)
+    )
     ratio = (coarse - truth).norm() / (fine - truth).norm()
     assert 3.3 < float(ratio) < 4.7

@@ -1,4 +1,4 @@
-"""The pseudo-likelihood estimate of β against exact samples, a grid search, and degenerate reads."""
+"""The pseudo-likelihood estimate of β."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qubolearn.solvers.temperature import effective_beta
 
 
 def exact_samples(A: Tensor, beta: float, reads: int, seed: int = 0) -> Tensor:
-    """Return independent draws from the Boltzmann distribution over all states: ``[batch, reads, n]``."""
+    """Return exact Boltzmann draws ``[batch, reads, n]``."""
     x = all_states(A.shape[2], dtype=torch.float64)
     p = (-beta * energies(A, x.expand(len(A), -1, -1))).softmax(1)
     return x[torch.multinomial(p, reads, replacement=True, generator=torch.Generator().manual_seed(seed))]
@@ -37,7 +37,6 @@ def test_recovers_beta_of_exact_samples(beta: float, scale: float) -> None:
 
 
 def test_is_the_maximum_of_the_pseudo_likelihood() -> None:
-    """Naive loops over a grid of β."""
     A, n = qubos(2, 5, 1), 5
     reads = exact_samples(A, 0.8, 40)
     grid = torch.linspace(-1, 4, 2001, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Callbacks do at their moments what they say, and one that fails is named."""
+"""Callbacks."""
 
 from __future__ import annotations
 
@@ -68,7 +68,11 @@ def test_moments_come_in_order() -> None:
 
     noting = Noting()
     run(noting, epochs=1)
-    middle = [word for step in range(1, 7) for word in ("gradient", f"step {step}" + (" scored" if step == 6 else ""))]
+    middle = [
+        word
+        for step in range(1, 7)
+        for word in ("gradient", f"step {step}" + (" scored" if step == 6 else ""))
+    ]
     assert noting.seen == ["start 0/6", *middle, "end False"]
 
 
@@ -121,7 +125,7 @@ def test_a_folder_holds_the_network_that_fit_returned_resumed_or_not(tmp_path: P
 
     whole = go("whole")
     assert whole.step < whole.steps
-    for stop in (3, whole.step - 3, whole.step - 8):  # one of them between the best score and the end
+    for stop in (3, whole.step - 3, whole.step - 8):  # one after the best score
         go(f"{stop}", StopOnce(stop))
         resumed = go(f"{stop}")
         assert resumed.step == whole.step  # what had not improved before it was stopped counts

@@ -1,4 +1,4 @@
-"""Steps as a CUDA graph: run without a graph here, and captured if there is a GPU."""
+"""Steps as a CUDA graph."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from qubolearn.training.steps import Steps, Task
 
 
 class Soft(RandGraph):
-    """Soft targets, as the problems with clouds have them, of which the weights come from the host."""
+    """Soft targets with weights from the host."""
 
     def soft_targets(self, instances: Instances) -> SoftTargets:
         x_true = instances.x_true
@@ -41,7 +41,14 @@ class Soft(RandGraph):
 GRAPHS = make_problem("randgraph", k=4)
 PROBLEMS = {"soft": Soft(k=4), "soft, fresh": Soft(k=4)}
 PLAIN = Recipe(
-    hidden=16, layers=3, topology="dense", epochs=3, instances=230, batch_size=40, validation=20, schedule="cosine"
+    hidden=16,
+    layers=3,
+    topology="dense",
+    epochs=3,
+    instances=230,
+    batch_size=40,
+    validation=20,
+    schedule="cosine",
 )
 CONFIGS = {
     "nll": PLAIN,
@@ -58,7 +65,7 @@ CONFIGS = {
 
 
 class Recorded(Callback):
-    """Record steps, and after which of them validation instances were scored."""
+    """Record steps, and when validation instances were scored."""
 
     def __init__(self) -> None:
         self.steps: list[int] = []
@@ -74,18 +81,23 @@ gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA 
 
 
 def task_of(
-    problem: Problem, recipe: Recipe, network: torch.nn.Module | None = None, device: torch.device | str = "cpu"
+    problem: Problem,
+    recipe: Recipe,
+    network: torch.nn.Module | None = None,
+    device: torch.device | str = "cpu",
 ) -> Task:
     """Return the steps of a recipe without the loop."""
     network = (network or new_network(problem, recipe)).to(device)
     batches = Drawn(problem, recipe.fresh, recipe.instances, recipe.batch_size, recipe.seed, device)
     update = FlatAdam(network, make_optimizer(recipe), recipe.steps)
-    return Task(network, update, batches, make_loss(recipe, problem), make_solver(recipe.solver), recipe.seed, problem)
+    return Task(
+        network, update, batches, make_loss(recipe, problem), make_solver(recipe.solver), recipe.seed, problem
+    )
 
 
 @pytest.fixture
 def without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace capture on a CPU: warm up, then run the work at every call, without access to values either."""
+    """Replace capture on a CPU, without access to values either."""
     hidden: list[None] = []
 
     def called(work: Callable[[], None]) -> Callable[[], None]:
@@ -142,25 +154,27 @@ def test_takes_the_same_steps_as_a_graph(name: str) -> None:
 
 
 class NoHost(TorchDispatchMode):
-    """Lets nothing pass that brings numbers from the host to the device; the way back has no numbers on ``meta``."""
+    """Reject everything that brings numbers from the host."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         given = [value for value in args if isinstance(value, torch.Tensor)]
         if isinstance(out, torch.Tensor) and out.is_meta:
             small = () if "_to_copy" in str(func) else (0,)  # numbers are arguments of kernels
-            assert all(tensor.is_meta or tensor.ndim in small for tensor in given), f"{func} needs a tensor of the host"
+            assert all(tensor.is_meta or tensor.ndim in small for tensor in given), (
+                f"{func} needs a tensor of the host"
+            )
         return out
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_step_needs_nothing_of_the_host(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A graph cannot wait for the host; tensors on ``meta`` have no numbers that the host could read."""
+    """Tensors on ``meta`` have no numbers that the host could read."""
     config, problem = CONFIGS[name], PROBLEMS.get(name, GRAPHS)
     monkeypatch.setattr(captured, "captured", lambda work: work)
     for module in (contract, partition, exhaustive):
         monkeypatch.setattr(module, "can_read_values", lambda A: False)
-    monkeypatch.setattr(contract, "check_solvable", lambda A: None)  # these refuse tensors without numbers
+    monkeypatch.setattr(contract, "check_solvable", lambda A: None)  # rejects ``meta``
     monkeypatch.setattr(partition, "check_qubo", lambda A: None)
     monkeypatch.setattr(partition, "check_plain", lambda what, A: None)
     task = task_of(problem, config, new_network(problem, config).to("meta"), "meta")
@@ -209,7 +223,7 @@ class Poisoned(RandGraph):
 
 
 @pytest.mark.usefixtures("without_gpu")
-@pytest.mark.parametrize("epoch", [0, 2])  # the steps of the first one are also those of the warm-up
+@pytest.mark.parametrize("epoch", [0, 2])  # 0 is also the warm-up
 def test_a_step_along_nan_is_found_and_named(epoch: int, tmp_path: Path) -> None:
     problem, bad = Poisoned(k=4, epoch=epoch), 5 * epoch + 2
     # pseudo-likelihood: on a CPU sums over states see the NaN themselves

@@ -1,4 +1,4 @@
-"""The step of the CUDA graph, run without a graph, against autograd for every loss, problem, network and head."""
+"""The graph's step against autograd."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Soft(RandGraph):
 
 @dataclass(frozen=True)
 class Several(RandGraph):
-    """Several right answers: the solution and, for every second instance, its complement."""
+    """The solution and, for every second instance, its complement."""
 
     def sample(self, count: int, generator: torch.Generator, split: Split = "train") -> Instances:
         found = super().sample(count, generator, split)
@@ -91,7 +91,9 @@ def task_of(
 ) -> Task:
     pattern = topology("dense" if head == "coupled" else "diagonal", problem.bits)
     torch.manual_seed(3)
-    network = HEADS[head](BODIES[body](problem.input_size, pattern.size), pattern, problem.input_size).to(dtype)
+    network = HEADS[head](BODIES[body](problem.input_size, pattern.size), pattern, problem.input_size).to(
+        dtype
+    )
     batches = Drawn(problem, False, 40, 19, 1, "cpu")
     batches._kept = (0, Instances(batches.first().p.to(dtype), *batches.first()[1:]))
     network.standardize.fit(batches.first().p)
@@ -115,7 +117,9 @@ def assert_same(monkeypatch: pytest.MonkeyPatch, *choices: Any) -> None:
 def combinations() -> Iterator[Any]:
     for loss in LOSSES:
         for problem in PROBLEMS:
-            if (loss == "soft-nll") == (problem == "soft") and not (loss == "hamming" and problem == "several"):
+            if (loss == "soft-nll") == (problem == "soft") and not (
+                loss == "hamming" and problem == "several"
+            ):
                 yield pytest.param(loss, problem, id=f"{loss}-{problem}")
 
 

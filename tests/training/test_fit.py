@@ -1,4 +1,4 @@
-"""The open loop takes a user's own data, network, loss, optimizer, solver and callbacks."""
+"""``fit`` with user-defined parts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
-from user_parts import COUNT, DATA, Items, P, StopAt, X, adamw, loader, own_loss, own_network, three_bits, weights
+from user_parts import (
+    COUNT,
+    DATA,
+    Items,
+    P,
+    StopAt,
+    X,
+    adamw,
+    loader,
+    own_loss,
+    own_network,
+    three_bits,
+    weights,
+)
 
 from qubolearn import (
     Adam,
@@ -35,7 +48,10 @@ from qubolearn.training.optimizers import Cosine
 
 @pytest.mark.parametrize(
     ("data", "loss"),
-    [*((data, own_loss) for data in DATA), *(("arrays", loss) for loss in (Likelihood(), Hinge(), Gap() + Hinge()))],
+    [
+        *((data, own_loss) for data in DATA),
+        *(("arrays", loss) for loss in (Likelihood(), Hinge(), Gap() + Hinge())),
+    ],
 )
 def test_any_data_with_any_loss_learns(data: str, loss: Any) -> None:
     network = own_network()
@@ -61,7 +77,7 @@ def test_any_optimizer_and_schedule(optimizer: Any) -> None:
 
 
 def test_p_may_be_a_structure_that_the_network_takes() -> None:
-    """A graph as a mapping of node features and adjacency; the body passes messages."""
+    """A mapping of node features and adjacency."""
 
     class GraphBody(nn.Module):
         def __init__(self) -> None:
@@ -84,7 +100,7 @@ def test_p_may_be_a_structure_that_the_network_takes() -> None:
 
 
 def test_several_right_answers_are_learned_and_counted() -> None:
-    """x and its complement are both right, and the label is one of them at random: bits alone cannot express that."""
+    """The label is one of both at random."""
     flip = np.random.default_rng(1).random(COUNT) < 0.5
     x = torch.tensor(np.where(flip[:, None], ~X, X)).float()
     right = RightAnswers(torch.stack([x, 1 - x], 1), torch.ones(COUNT, 2, dtype=torch.bool))
@@ -92,7 +108,7 @@ def test_several_right_answers_are_learned_and_counted() -> None:
     network = own_network()
     fit(network, data, Likelihood(), optimizer=Adam(1e-2), epochs=25, batch_size=50)
     assert evaluate(network, data).metrics["accuracy"] > 0.7
-    assert evaluate(network, (P, x)).metrics["accuracy"] < 0.6  # half of the labels are the other one
+    assert evaluate(network, (P, x)).metrics["accuracy"] < 0.6  # half are the other one
 
 
 def test_same_seed_same_bits_with_dropout_and_a_shuffling_loader() -> None:
@@ -110,7 +126,9 @@ def test_same_seed_same_bits_with_dropout_and_a_shuffling_loader() -> None:
 
 @pytest.mark.parametrize("data", ["Arrays", "Dataset", "DataLoader"])
 @pytest.mark.parametrize("kind", ["ours", "torch"])
-def test_a_stopped_training_of_user_parts_resumes_to_the_same_bits(data: str, kind: str, tmp_path: Path) -> None:
+def test_a_stopped_training_of_user_parts_resumes_to_the_same_bits(
+    data: str, kind: str, tmp_path: Path
+) -> None:
     def run(folder: Path, *stops: int) -> Tensor:
         network = own_network(dropout=0.2)
         optimizer: Any = Adam(1e-2, Cosine())

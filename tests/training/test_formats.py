@@ -1,4 +1,4 @@
-"""Run folders of every format are read, and a new field with a default makes none of them stale."""
+"""Run folders of every format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ from qubolearn.problems.randgraph import RandGraph
 from qubolearn.recipes import Recipe, recipe_for, train
 
 FORMATS = Path(__file__).parent / "formats"
-TINY = {"topology": "dense", "layers": 2, "hidden": 4, "epochs": 1, "instances": 20, "batch_size": 10, "validation": 5}
+TINY = {
+    "topology": "dense",
+    "layers": 2,
+    "hidden": 4,
+    "epochs": 1,
+    "instances": 20,
+    "batch_size": 10,
+    "validation": 5,
+}
 
 
 @pytest.mark.parametrize("folder", sorted(path.name for path in FORMATS.iterdir()))
@@ -44,6 +52,13 @@ def test_an_old_run_can_be_resumed(tmp_path: Path) -> None:
     assert evaluate(network, old.problem, instances=50).instances == 50
 
 
+def test_a_renamed_option_of_a_problem_is_read_from_old_folders(tmp_path: Path) -> None:
+    shutil.copytree(FORMATS / "1-pointset", tmp_path / "run")
+    config = tmp_path / "run/config.json"
+    config.write_text(config.read_text().replace('"neighbours": 3', '"neighbours": 5'))
+    assert vars(Run.open(tmp_path / "run").problem)["neighbors"] == 5
+
+
 @dataclass(frozen=True)
 class Grown(RandGraph):
     """RandGraph as a later version might have it."""
@@ -51,7 +66,9 @@ class Grown(RandGraph):
     colors: int = 1
 
 
-def test_a_new_field_with_a_default_leaves_old_runs_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_field_with_a_default_leaves_old_runs_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     problem = RandGraph(k=3)
     recipe = recipe_for("best", problem, **TINY)
     train(problem, recipe, Run.create(tmp_path / "run", problem, recipe))

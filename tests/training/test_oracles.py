@@ -1,4 +1,4 @@
-"""Value and gradient of a step of every engine against sums over all states that share no code with our losses."""
+"""Steps of engines, by brute force."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from qubolearn.training.steps import Steps, Task
 
 PROBLEM = RandGraph(k=3)
 BITS = PROBLEM.bits
-STATES = torch.tensor([[(code >> i) & 1 for i in range(BITS)] for code in range(2**BITS)], dtype=torch.float64)
+STATES = torch.tensor(
+    [[(code >> i) & 1 for i in range(BITS)] for code in range(2**BITS)], dtype=torch.float64
+)
 
 
 def all_energies(A: Tensor) -> Tensor:
@@ -70,7 +72,9 @@ CASES: dict[str, tuple[Loss, Callable[[Tensor, Tensor], Tensor]]] = {
 def test_a_step_of_every_engine_equals_sums_over_all_states(
     engine: type[Steps], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(captured, "captured", lambda work: work)  # here the work of a graph is called as it is
+    monkeypatch.setattr(
+        captured, "captured", lambda work: work
+    )  # here the work of a graph is called as it is
     loss, naive = CASES[name]
     torch.manual_seed(0)
     pattern = topology("dense", BITS)
@@ -82,7 +86,9 @@ def test_a_step_of_every_engine_equals_sums_over_all_states(
     wide.load_state_dict({key: value.double() for key, value in network.state_dict().items()})
     want = naive(wide(instances.p.double()), instances.x_true).mean()
     want.backward()
-    slope = torch.cat([parameter.grad.flatten() for parameter in wide.parameters() if parameter.grad is not None])
+    slope = torch.cat(
+        [parameter.grad.flatten() for parameter in wide.parameters() if parameter.grad is not None]
+    )
 
     task = Task(network, FlatAdam(network, steps=4), batches, loss, ExhaustiveSearch(), 0, PROBLEM)
     value = engine(task).advance(0, 1)

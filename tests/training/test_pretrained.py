@@ -1,4 +1,4 @@
-"""The models that come with the package: they load, do as well as they say, say who made them, and stay small."""
+"""Models of the package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_tool_makes_them_all_and_they_are_small() -> None:
 
 @pytest.mark.parametrize("name", pretrained_names())
 def test_the_score_is_what_the_file_states(name: str) -> None:
-    run, limit = pretrained(name), 0.02  # another CPU may round a QUBO's energies differently
+    run, limit = pretrained(name), 0.02  # CPUs may round differently
     stored = run.scored()
     found = evaluate(run.network(), run.problem, instances=stored["instances"], seed=0)
     assert found.instances == stored["instances"] >= 1000

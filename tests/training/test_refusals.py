@@ -1,4 +1,4 @@
-"""Bad parts raise one line that names the part, and nothing half-written stays."""
+"""Bad parts raise one line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
-from user_parts import COUNT, PATTERN, Endless, M, P, StopAt, X, adamw, loader, own_loss, own_network, three_bits
+from user_parts import (
+    COUNT,
+    PATTERN,
+    Endless,
+    M,
+    P,
+    StopAt,
+    X,
+    adamw,
+    loader,
+    own_loss,
+    own_network,
+    three_bits,
+)
 
 from qubolearn import Adam, ExhaustiveSearch, Gap, Likelihood, QuboNetwork, Solution, energies, evaluate, fit
 from qubolearn.errors import NonFiniteError, QubolearnError
@@ -109,7 +122,7 @@ def test_a_solver_that_returns_something_else_is_named() -> None:
 
 
 def fails_at(call: int) -> Any:
-    """Return a function that raises in the call of this number, counted from 0."""
+    """Return a function that raises in this call, from 0."""
     calls = iter(range(1000))
 
     def count() -> None:
@@ -120,7 +133,7 @@ def fails_at(call: int) -> Any:
 
 
 class OwnParts(Problem):
-    """A problem with a network, a loss and a solver, one of which fails."""
+    """A problem with own parts, one of which fails."""
 
     name = "own"
     input_size, bits = M, 4
@@ -198,7 +211,7 @@ def test_an_error_of_a_user_defined_part_is_itself_with_a_note(part: str) -> Non
     (note,) = caught.value.__notes__
     assert all(text in note for text in named), note
     assert str(caught.value) == "of my own"
-    assert caught.traceback[-1].name == "count"  # the traceback ends where it was raised
+    assert caught.traceback[-1].name == "count"  # where it was raised
 
 
 def test_a_loader_that_ends_early_is_named() -> None:

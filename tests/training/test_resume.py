@@ -1,4 +1,4 @@
-"""A folder of ``fit``: which changed arguments raise, which resume, and what Ctrl-C leaves behind."""
+"""Resuming a folder of ``fit``."""
 
 from __future__ import annotations
 
@@ -25,10 +25,14 @@ from qubolearn.training.folder import Folder
 from qubolearn.training.optimizers import Cosine
 
 
-def network(hidden: int = 8, activation: Callable[[], nn.Module] = nn.ReLU, pattern: str = "dense") -> QuboNetwork:
+def network(
+    hidden: int = 8, activation: Callable[[], nn.Module] = nn.ReLU, pattern: str = "dense"
+) -> QuboNetwork:
     torch.manual_seed(0)
     graph = topology(pattern, X.shape[1])
-    return QuboNetwork(nn.Sequential(nn.Linear(M, hidden), activation(), nn.Linear(hidden, graph.size)), graph, M)
+    return QuboNetwork(
+        nn.Sequential(nn.Linear(M, hidden), activation(), nn.Linear(hidden, graph.size)), graph, M
+    )
 
 
 def arguments(folder: Path, **changed: Any) -> dict[str, Any]:
@@ -43,7 +47,9 @@ def sgd(rate: float = 1e-2, schedule: Callable[..., Any] | None = None) -> dict[
 
 
 def batches(x: Any = X, count: int = COUNT, **options: Any) -> dict[str, Any]:
-    return {"data": DataLoader(TensorDataset(torch.tensor(P[:count]), torch.tensor(x[:count])), 50, **options)}
+    return {
+        "data": DataLoader(TensorDataset(torch.tensor(P[:count]), torch.tensor(x[:count])), 50, **options)
+    }
 
 
 def annealing(reads: int) -> dict[str, Any]:
@@ -95,7 +101,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("case", REFUSED)
 @pytest.mark.parametrize("ended", [True, False], ids=["ended", "stopped"])
-def test_a_folder_of_another_run_raises_and_names_what_differs(case: str, ended: bool, tmp_path: Path) -> None:
+def test_a_folder_of_another_run_raises_and_names_what_differs(
+    case: str, ended: bool, tmp_path: Path
+) -> None:
     choice, first, second = REFUSED[case]
     fit(**arguments(tmp_path, **first(), callbacks=[] if ended else [StopAt(2)]))
     before = contents(tmp_path)
@@ -113,7 +121,10 @@ def test_overwrite_starts_over(tmp_path: Path) -> None:
     want = network()
     fit(**arguments(tmp_path / "b", data=(P, ~X), network=want))
     assert torch.equal(weights(other.network), weights(want))
-    assert evaluate(other.network, (P, ~X)).metrics["accuracy"] > evaluate(other.network, (P, X)).metrics["accuracy"]
+    assert (
+        evaluate(other.network, (P, ~X)).metrics["accuracy"]
+        > evaluate(other.network, (P, X)).metrics["accuracy"]
+    )
     fit(**arguments(tmp_path / "a", data=(P, ~X)))  # the digest is the new one
 
 
@@ -151,7 +162,7 @@ def test_a_run_of_the_cpu_resumes_on_a_gpu(tmp_path: Path) -> None:
 
 
 def test_the_same_objects_resume(tmp_path: Path) -> None:
-    """Counters of an optimizer, a schedule and a generator move during a run and are not part of the digest."""
+    """Moving counters are not part of the digest."""
     parts = sgd(schedule=partial(StepLR, step_size=3))
     data = batches(shuffle=True, generator=torch.Generator().manual_seed(0))
     fit(**arguments(tmp_path, **parts, **data, callbacks=[StopAt(7)]))
@@ -197,7 +208,7 @@ def test_a_folder_without_a_digest_resumes_with_a_warning(tmp_path: Path) -> Non
 
 
 class Interrupted(Callback):
-    """Ctrl-C during a step: the signal itself, or an exception that user code raises."""
+    """Ctrl-C during a step: a signal or an exception."""
 
     def __init__(self, step: int, raised: bool) -> None:
         self.step, self.raised = step, raised
@@ -239,7 +250,9 @@ def test_ctrl_c_inside_a_loss_saves_the_step_before(tmp_path: Path) -> None:
     assert Folder(tmp_path).step == 5
 
 
-@pytest.mark.parametrize("callback", [EarlyStopping("accuracy"), Checkpoint("best.safetensors", "wrong_bits")])
+@pytest.mark.parametrize(
+    "callback", [EarlyStopping("accuracy"), Checkpoint("best.safetensors", "wrong_bits")]
+)
 def test_a_metric_without_validation_data_is_rejected_before_training(callback: Any, tmp_path: Path) -> None:
     with pytest.raises(QubolearnError, match=callback.metric):
         fit(**arguments(tmp_path / "run", callbacks=[callback]))

@@ -1,4 +1,4 @@
-"""Run folders: nothing half-written, nothing foreign loaded."""
+"""Run folders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from qubolearn.recipes import preset, recipe_for, train
 from qubolearn.runs import Run
 
 PROBLEM = RandGraph(k=3)
-CONFIG = recipe_for("best", PROBLEM, topology="dense", hidden=8, epochs=1, instances=50, batch_size=50, validation=10)
+CONFIG = recipe_for(
+    "best", PROBLEM, topology="dense", hidden=8, epochs=1, instances=50, batch_size=50, validation=10
+)
 
 
 @pytest.fixture
@@ -84,7 +86,7 @@ def test_a_model_of_another_problem_is_rejected(run: Run) -> None:
 
 @pytest.mark.parametrize("kind", [str, Path])
 def test_a_run_made_by_its_constructor_trains_and_is_opened_again(kind: Any, tmp_path: Path) -> None:
-    """``Run(...)`` is exported, but only ``Run.create`` made what ``train`` and ``open`` need."""
+    """Once only ``Run.create`` made what ``train`` needs."""
     problem, recipe = preset("best", "randgraph", k=2, epochs=1, instances=100, hidden=8)
     train(problem, recipe, Run(kind(tmp_path / "new"), problem, recipe))
     again = Run.open(tmp_path / "new")

@@ -1,4 +1,4 @@
-"""A run as one file: the same network elsewhere, and an untrusted file can neither run code nor take memory."""
+"""A run as one file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from qubolearn import QubolearnError, Run
 from qubolearn.evaluation import Evaluation
 from qubolearn.recipes import preset, train
 
-PROBLEM, RECIPE = preset("best", "randgraph", k=3, topology="dense", hidden=8, epochs=1, instances=50, validation=10)
+PROBLEM, RECIPE = preset(
+    "best", "randgraph", k=3, topology="dense", hidden=8, epochs=1, instances=50, validation=10
+)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,7 @@ def test_a_file_is_the_run_it_was_made_of(saved: Path, tmp_path: Path) -> None:
 
 
 def changed(saved: Path, path: Path, change: Callable[[dict[str, Any]], None]) -> Path:
-    """Return the file with other metadata in its header, which ``change`` receives."""
+    """Return the file with other metadata in its header."""
     data = saved.read_bytes()
     start = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:start])

@@ -1,4 +1,4 @@
-"""Settings that training changes in its process are restored, even if several runs overlap."""
+"""Settings that training restores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def blas_threads() -> list[int]:
 @pytest.mark.parametrize("flush", [False, True])
 @pytest.mark.parametrize("first", ["caller", "other"])
 def test_training_runs_that_overlap_leave_the_settings_of_their_caller(flush: bool, first: str) -> None:
-    """One training in the caller's thread, one in another; whichever ends first."""
+    """One run in the caller's thread, one in another."""
     import scipy.linalg.cython_blas  # noqa: F401  # the BLAS that a training holds to one thread
 
     problem = RandGraph(k=3)

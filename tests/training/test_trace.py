@@ -1,4 +1,4 @@
-"""A step of ``fit`` and a ``solve`` pass through few of our files."""
+"""Files that a step passes through."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""User-defined data, network, loss, optimizer and callback, for the tests of ``fit``."""
+"""User-defined parts for tests of ``fit``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Network bodies of the reproduction; recipes refer to them by the entry points ``qubolearn.networks``."""
+"""Network bodies, the entry points ``qubolearn.networks``."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from qubolearn.qubo import Qubo, SparseQubo
 from qubolearn.recipes import Recipe
 
 GEOMETRY = 5  # numbers of an edge: its vector, its length, its direction
-EMBEDDING, ENDS, EDGE = 128, 32, 64  # lengths of u, of the features of each end of an edge, and of g
+EMBEDDING, ENDS, EDGE = 128, 32, 64  # of u, of each end's features, and of g
 
 
 def grid(problem: Problem, recipe: Recipe) -> nn.Module:
-    """Return the network for labels of cells; its features have their own scale."""
+    """Return the network for labels of cells."""
     rows, columns, symbols, labels = _attribute(problem, "grid")
     own = recipe.topology == "own"
     pattern = _attribute(problem, "topology")() if own else topology(recipe.topology, problem.bits)
@@ -35,15 +35,21 @@ def keypoints(problem: Problem, recipe: Recipe) -> nn.Module:
     return PairMatching(_attribute(problem, "features"), recipe.head == "coupled", hidden=recipe.hidden)
 
 
+def kernel(problem: Problem, recipe: Recipe) -> nn.Module:
+    """Return the network of kernels with all training inputs."""
+    pattern = topology(recipe.topology, problem.bits)
+    return HEADS[recipe.head](KernelBody(_attribute(problem, "whole")("train").p, pattern.size), pattern)
+
+
 def _attribute(problem: Problem, name: str) -> Any:
     found = getattr(problem, name, None)
     if found is None:
-        raise QubolearnError(f"the network needs a problem with {name!r}, got {problem}; choose another network")
+        raise QubolearnError(f"the network needs a problem with {name!r}, got {problem}; choose another")
     return found
 
 
 class Ensemble(nn.Module):
-    """The mean of several networks' QUBOs of the same inputs and bits; sparse ones share their graph."""
+    """The mean of several networks' QUBOs; sparse ones share their graph."""
 
     def __init__(self, networks: Iterable[nn.Module]) -> None:
         super().__init__()
@@ -54,22 +60,47 @@ class Ensemble(nn.Module):
     def forward(self, p: Any) -> Qubo:
         found = [network(p) for network in self.networks]
         if isinstance(found[0], SparseQubo):
-            linear, quadratic = (torch.stack([getattr(A, name) for A in found]) for name in ("linear", "quadratic"))
-            return found[0].with_values(linear.mean(0), quadratic.mean(0))
+            linear, quadratic = zip(*((A.linear, A.quadratic) for A in found), strict=True)
+            return found[0].with_values(torch.stack(linear).mean(0), torch.stack(quadratic).mean(0))
         return torch.stack(found).mean(0)
 
 
-class GridBody(nn.Module):
-    """Labels on grids: maps p ``[batch, rows * columns]``, one symbol per cell, to entries of A ``[batch, entries]``.
+class KernelBody(nn.Module):
+    """Map p to outputs linear in exp(-|p - c|₁ / m), centers c, median distance m.
 
-    The window u of a cell has the symbols of the 3 x 3 cells around it. A small network of u gives the linear terms of
-    the cell's labels; one of (u, u') all couplings with its right neighbor, another those with the neighbor below. The
-    same weights are used for all cells, and entries of padding are 0, so grids of any size can be mixed on one canvas.
-    The order of entries is that of :func:`quant_reproduction.problems.snakes.grid_pattern`. Codes of symbols are 1 to
-    ``symbols``, and 0 outside the grid.
+    The root of the centers' own kernel whitens these features, so that few steps suffice.
     """
 
-    exists: Tensor  # [couplers]: indices of the existing pairs (cell, label, neighbor, its label)
+    centers: Tensor
+    width: Tensor
+    root: Tensor
+
+    def __init__(self, centers: Tensor, outputs: int) -> None:
+        super().__init__()
+        self.register_buffer("centers", centers)
+        self.register_buffer("width", torch.cdist(centers, centers, 1).median())
+        values, vectors = torch.linalg.eigh(self.kernel(centers).double())
+        self.register_buffer("root", ((vectors * values.clamp_min(1e-6).rsqrt()) @ vectors.T).float())
+        self.linear = nn.Linear(len(centers), outputs)
+        nn.init.zeros_(self.linear.weight)
+
+    def kernel(self, p: Tensor) -> Tensor:
+        return torch.exp(-torch.cdist(p, self.centers, 1) / self.width)
+
+    def forward(self, p: Tensor) -> Tensor:
+        found: Tensor = self.linear(self.kernel(p) @ self.root)
+        return found
+
+
+class GridBody(nn.Module):
+    """Labels on grids: maps p ``[batch, rows * columns]`` to entries of A ``[batch, entries]``.
+
+    The window u of a cell has the symbols of the 3 x 3 cells around it. A small network of u gives
+    the linear terms of the cell's labels; one of (u, u') the couplings with its right neighbor,
+    another those below. Entries of padding are 0. Their order is that of ``grid_pattern``.
+    """
+
+    exists: Tensor  # [couplers]: existing pairs (cell, label, neighbor, its label)
 
     def __init__(
         self, rows: int, columns: int, symbols: int, labels: int, couplings: bool = True, hidden: int = 64
@@ -80,7 +111,8 @@ class GridBody(nn.Module):
         self.own = nn.Sequential(nn.Linear(window, hidden), nn.ReLU(), nn.Linear(hidden, labels))
         ways = 2 if couplings else 0  # right, below
         self.pairs = nn.ModuleList(
-            nn.Sequential(nn.Linear(2 * window, hidden), nn.ReLU(), nn.Linear(hidden, labels**2)) for _ in range(ways)
+            nn.Sequential(nn.Linear(2 * window, hidden), nn.ReLU(), nn.Linear(hidden, labels**2))
+            for _ in range(ways)
         )
         cell = torch.arange(rows * columns)
         there = torch.stack([cell % columns + 1 < columns, cell + columns < rows * columns], 1)  # [cells, 2]
@@ -105,7 +137,7 @@ class GridBody(nn.Module):
         return torch.cat(outputs, 1)
 
     def windows(self, p: Tensor) -> Tensor:
-        """Return the one-hot symbols of the 3 x 3 cells around each cell: ``[batch, cells, 9 * symbols]``."""
+        """Return symbols of 3 x 3 cells: ``[batch, cells, 9 * symbols]``."""
         codes = p.reshape(-1, self.rows, self.columns).long()
         if codes.numel() and not 0 <= int(codes.min()) <= int(codes.max()) <= self.symbols:
             wrong = int(codes.max()) if int(codes.max()) > self.symbols else int(codes.min())
@@ -116,14 +148,12 @@ class GridBody(nn.Module):
 
 
 class PairMatching(nn.Module):
-    """Matching of keypoints: maps a :class:`KeypointPair`, or its flat tensor, to A ``[batch, k², k²]`` for any k.
+    """Matching of keypoints: maps a :class:`KeypointPair` to A ``[batch, k², k²]`` for any k.
 
-    A_(ia),(ia) = -s cos(u_i, u_a), where u is a linear embedding of a keypoint's features and position. A_(ia),(jb) =
-    -t (g_ij·g_ab + g_ji·g_ba) / 2, where g_ij, of norm 1, is the output of a small MLP for the edge from i to j, given
-    its vector, length and direction, and a few features of each end. s and t are learned. Couplings within a row or
-    a column are 0; the solver ``Assignment`` makes a matching one-to-one. Renumbering keypoints renumbers
-    the bits of A and changes nothing else. Lengths are relative to the mean distance between an image's
-    keypoints, so scale does not matter. Images are few: 30 % of the features are dropped in training.
+    A_(ia),(ia) = -s cos(u_i, u_a), where u is a linear embedding of features and position. A_(ia),(jb) =
+    -t (g_ij·g_ab + g_ji·g_ba) / 2, where g_ij, of norm 1, is the output of a small MLP for the edge i -> j,
+    given its vector, length and direction, and a few features of each end. s and t are learned.
+    Lengths are relative to the mean distance between an image's keypoints.
     """
 
     def __init__(self, features: int, couplings: bool = True, hidden: int = 128) -> None:
@@ -135,14 +165,15 @@ class PairMatching(nn.Module):
         self.couplings_wanted = couplings
         if couplings:
             self.appearance = nn.Linear(features, ENDS)
-            self.edge = nn.Sequential(nn.Linear(GEOMETRY + 2 * ENDS, hidden), nn.SiLU(), nn.Linear(hidden, EDGE))
+            size = GEOMETRY + 2 * ENDS
+            self.edge = nn.Sequential(nn.Linear(size, hidden), nn.SiLU(), nn.Linear(hidden, EDGE))
             self.edge_scale = nn.Parameter(torch.tensor(1.0))
 
     def forward(self, p: KeypointPair | Tensor) -> Tensor:
         if isinstance(p, Tensor):
             p = KeypointPair.from_flat(p, self.features)
         batch, _, k, _ = p.features.shape
-        # one mask for all keypoints of an instance: both images lose the same features
+        # both images lose the same features
         p = KeypointPair(p.features * self.dropout(torch.ones_like(p.features[:, :1, :1])), p.points)
         u = normalize(self.node(torch.cat([p.features, _placed(p.points)], -1)), dim=-1)
         A = torch.diag_embed((-self.node_scale * u[:, 0] @ u[:, 1].mT).flatten(1))
@@ -161,13 +192,13 @@ class PairMatching(nn.Module):
         mean = length.sum((2, 3), keepdim=True) / max(1, k * (k - 1))
         vector, length = vector / mean.clamp_min(1e-9), length / mean.clamp_min(1e-9)
         ends = math.sqrt(self.appearance.out_features) * normalize(self.appearance(p.features), dim=-1)
-        ends_i, ends_j = ends[:, :, :, None].expand(-1, -1, -1, k, -1), ends[:, :, None].expand(-1, -1, k, -1, -1)
+        ends_i = ends[:, :, :, None].expand(-1, -1, -1, k, -1)
+        ends_j = ends_i.transpose(2, 3)
         g = self.edge(torch.cat([vector, length, vector / (length + 1e-3), ends_i, ends_j], -1))
         return normalize(g, dim=-1) * (1 - torch.eye(k, device=g.device, dtype=g.dtype))[:, :, None]
 
 
 def _placed(points: Tensor) -> Tensor:
-    """Center points ``[..., k, 2]`` and divide by their mean distance from the center."""
     points = points - points.mean(-2, keepdim=True)
     distance: Tensor = points.norm(dim=-1, keepdim=True).mean(-2, keepdim=True)
     return points / distance.clamp_min(1e-9)

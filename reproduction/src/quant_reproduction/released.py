@@ -1,10 +1,11 @@
-"""Protocol (r): the paper's problems as the authors' released code runs them, written from a description of it.
+"""Protocol (r): the paper's problems as the released code runs them.
 
-It differs from the text: correct matches leak into the input of point sets, which holds twice the angle; their errors
-wrap at 30 degrees; angles of rotations are Euler angles of quaternions with positive components; wrong matches
-displace nearly all points; the loss compares all pairs of a batch; rotations are scored on binned labels in whole
-degrees; trained shapes are in the test set; graphs are trained at a rate of 1e-5. Our data differ: clouds are 1,024
-sampled points, not mesh vertices; features of Willow are those behind the ReLU; graphs are solved exactly, not by neal.
+It differs from the text: correct matches leak into the input of point sets, which holds twice the
+angle; their errors wrap at 30 degrees; angles of rotations are Euler angles of quaternions with
+positive components; wrong matches displace nearly all points; the loss compares all pairs of a
+batch; rotations are scored on binned labels in whole degrees; trained shapes are in the test set;
+graphs are trained at a rate of 1e-5. Our data differ: clouds are 1,024 sampled points, not mesh
+vertices; features of Willow are those behind the ReLU; graphs are solved exactly, not by neal.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ from qubolearn.files import lock_folder
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.random import stream
 
-#: Shapes in the order of their names: those that are trained, and the test set, of which the first thirty are trained.
+#: Shapes by name: trained ones, and the test set with thirty of them.
 PLANAR_TRAINED, PLANAR_TESTED = range(480), (*range(300, 330), *range(480, 512))
 SPATIAL_TRAINED: Mapping[str, int] = {"quant": 499, "diag": 299, "pure": 299}
-ANGLES, TESTED = 1000, {"2d": 200, "3d": 100}  # of each shape; the released test of point sets has 1,000
-#: Graphs for training and test, also of Willow, whose test has pairs of twenty pictures per class.
+ANGLES, TESTED = 1000, {"2d": 200, "3d": 100}  # of each shape; the released 2d test has 1,000
+#: Graphs for training and test; Willow has pairs of twenty pictures per class.
 GRAPHS, WILLOW_TESTED, WILLOW_PICTURES = 5640, 846, 20
 SEEDS: Mapping[Kind, int] = {"2d": 5, "3d": 5, "randgraph": 10, "five": 5, "willow": 10}
 DEGREES_PER_BIN = 60 / 511
@@ -58,22 +59,26 @@ DEGREES_PER_BIN = 60 / 511
 
 @cache
 def planar_shapes() -> list[Tensor]:
-    """Return outlines ``[n, 2]`` by name, centered, each axis divided by its own standard deviation."""
+    """Return outlines ``[n, 2]`` by name, centered, each axis of deviation 1."""
     found = load_outlines()
     by_name = sorted(zip(found.names, found.points, strict=True), key=lambda each: each[0])
     points = [torch.from_numpy(each).double() for _, each in by_name]
     return [(each - each.mean(0)) / each.std(0, correction=0) for each in points]
 
 
-def planar_numbers(P: Tensor, angle: Tensor, neighbors: int, noise: float = 0.0, generator: Any = None) -> Tensor:
-    """Return the sums of |x|², |y|², x·y and x·My over pairs, ``[angles, 4]``, of a shape P ``[n, 2]`` that is turned.
+def planar_numbers(
+    P: Tensor, angle: Tensor, neighbors: int, noise: float = 0.0, generator: Any = None
+) -> Tensor:
+    """Return the sums of |x|², |y|², x·y and x·My over pairs, ``[angles, 4]``, of a turned P ``[n, 2]``.
 
-    The neighbors of a turned point are found among the points of P, but the pair has the turned ones: x = P_i, y = H_j.
+    Neighbors are found among the points of P, but the pair has the turned ones: x = P_i, y = H_j.
     """
     H = P @ rotation_2d(angle).mT  # [angles, n, 2]
     if noise:
         extent = (H.amax(1) - H.amin(1)).amax(1)[:, None, None]
-        H = H + noise * extent * (torch.rand(H.shape, generator=generator, dtype=H.dtype, device=H.device) - 0.5)
+        H = H + noise * extent * (
+            torch.rand(H.shape, generator=generator, dtype=H.dtype, device=H.device) - 0.5
+        )
     near = torch.cdist(H, P.expand(len(H), -1, -1)).topk(neighbors, largest=False).indices
     y = H.gather(1, near.flatten(1)[..., None].expand(-1, -1, 2)).reshape(*near.shape, 2)
     x = P[None, :, None]
@@ -83,7 +88,7 @@ def planar_numbers(P: Tensor, angle: Tensor, neighbors: int, noise: float = 0.0,
 
 
 def spatial_angles(count: int, generator: torch.Generator) -> Tensor:
-    """Return α, β, γ ``[count, 3]`` in radians: Euler angles of quaternions with positive components, scaled."""
+    """Return Euler angles ``[count, 3]`` of quaternions with positive components."""
     q = torch.rand(count, 4, generator=generator, device=generator.device, dtype=torch.float64)
     x, y, z, w = (q / q.norm(dim=1, keepdim=True)).unbind(1)
     roll = torch.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
@@ -107,7 +112,7 @@ def spatial_decoded(labels: Tensor) -> Tensor:
 
 
 def shuffled(n: int, share: float, count: int, generator: torch.Generator) -> Tensor:
-    """Return the order of the moved cloud's rows ``[count, n]``: a share of the points at random, then the others."""
+    """Return the moved cloud's order ``[count, n]``: a share at random, then others."""
     device, wrong = generator.device, int(share * n)
     if not wrong:
         return torch.arange(n, device=device).expand(count, n)
@@ -119,14 +124,14 @@ def shuffled(n: int, share: float, count: int, generator: torch.Generator) -> Te
 
 @cache
 def spatial_shapes() -> Tensor:
-    """Return clouds ``[shapes, n, 3]``, centered, each axis divided by its own standard deviation."""
+    """Return clouds ``[shapes, n, 3]``, centered, each axis of deviation 1."""
     points = torch.from_numpy(load_modelnet().points).double()
     points = points - points.mean(1, keepdim=True)
     return (points / points.std(1, correction=0, keepdim=True)).float()
 
 
 def covariances(P: Tensor, share: float, count: int, generator: torch.Generator) -> Tensor:
-    """Return HᵀP / n of a cloud P ``[n, 3]`` that is not turned, for draws of wrong matches: ``[count, 3, 3]``."""
+    """Return HᵀP / n ``[count, 3, 3]`` for draws of wrong matches, without turns."""
     if not int(share * len(P)):
         return (P.T @ P / len(P)).expand(count, 3, 3)
     return P[shuffled(len(P), share, count, generator)].mT @ P / len(P)
@@ -134,7 +139,7 @@ def covariances(P: Tensor, share: float, count: int, generator: torch.Generator)
 
 @dataclass(frozen=True)
 class Data:
-    """Instances of one network: inputs in short form, bins and the shape of each; tests keep the angles."""
+    """Instances of one network; tests keep the angles."""
 
     inputs: Tensor  # [instances, 4] numbers of p, or [instances, 9] p
     labels: Tensor  # [instances]
@@ -142,14 +147,18 @@ class Data:
     trained: Tensor  # [instances] bool: the shape is in the training set
 
 
-def planar_data(seed: int, split: str, neighbors: int, device: torch.device, noise: float = 0.0, few: int = 0) -> Data:
-    """Return instances of a split of point sets, whose inputs are the four sums that p holds."""
+def planar_data(
+    seed: int, split: str, neighbors: int, device: torch.device, noise: float = 0.0, few: int = 0
+) -> Data:
+    """Return point sets, whose inputs are the four sums that p holds."""
     generator, parts = stream(seed, "released", split, f"{noise:g}", device=device), []
     chosen = PLANAR_TRAINED if split == "train" else PLANAR_TESTED
     count = few or (ANGLES if split == "train" else TESTED["2d"])
     for index in chosen[: few or None]:
         angle = torch.rand(count, generator=generator, device=device) * (math.pi / 3)
-        numbers = planar_numbers(planar_shapes()[index].float().to(device), angle, neighbors, noise, generator)
+        numbers = planar_numbers(
+            planar_shapes()[index].float().to(device), angle, neighbors, noise, generator
+        )
         parts.append((numbers, angle, torch.full_like(angle, index in PLANAR_TRAINED, dtype=torch.bool)))
     numbers, angles, known = (torch.cat(each) for each in zip(*parts, strict=True))
     return Data(numbers, (511 * angles / (math.pi / 3)).floor().long().clamp(max=510), angles, known)
@@ -158,7 +167,7 @@ def planar_data(seed: int, split: str, neighbors: int, device: torch.device, noi
 def spatial_data(
     seed: int, split: str, shapes: int, stage: int, share: float, device: torch.device, few: int = 0
 ) -> Data:
-    """Return instances of rotations; in stage 2 α is 0, in stage 3 α and β are. The test has whole rotations."""
+    """Return rotations; in stage 2 α is 0, in stage 3 α and β are."""
     generator = stream(seed, "released", split, stage if split == "train" else f"{share:g}", device=device)
     order = torch.randperm(len(spatial_shapes()), generator=stream(seed, "files", split, stage)).tolist()
     first = torch.randperm(len(spatial_shapes()), generator=stream(seed, "files", "train", 0)).tolist()
@@ -176,7 +185,7 @@ def spatial_data(
 
 
 def graph_data(kind: Kind, seed: int, split: str, device: torch.device, few: int = 0) -> Data:
-    """Return graphs to match, with permutations for angles: random ones, or four keypoints of Willow's pictures."""
+    """Return graphs to match, with permutations for angles."""
     generator, count = stream(seed, "released", kind, split), few or GRAPHS
     if kind == "willow":
         p, P = willow_graphs(seed, split, generator, few)
@@ -189,7 +198,7 @@ def graph_data(kind: Kind, seed: int, split: str, device: torch.device, few: int
 
 
 def willow_graphs(seed: int, split: str, generator: torch.Generator, few: int = 0) -> tuple[Tensor, Tensor]:
-    """Return W ``[pairs, 256]`` and permutations for pairs of pictures of a class; keypoints 0 to 3 in random order."""
+    """Return W ``[pairs, 256]`` and permutations of keypoints 0 to 3."""
     images, pairs = read_willow(), []
     features = torch.cat([read_features(layer, images) for layer in ("relu4", "relu5")], -1).double()
     features = torch.nn.functional.normalize(features[:, :4], dim=-1)
@@ -201,11 +210,15 @@ def willow_graphs(seed: int, split: str, generator: torch.Generator, few: int = 
         pairs.append(torch.combinations(members))
     every = torch.cat(pairs)
     every = every[
-        torch.randperm(len(every), generator=generator)[: few or (GRAPHS if split == "train" else WILLOW_TESTED)]
+        torch.randperm(len(every), generator=generator)[
+            : few or (GRAPHS if split == "train" else WILLOW_TESTED)
+        ]
     ]
-    order = torch.rand(2, len(every), 4, generator=generator).argsort(-1)  # of the keypoints of both pictures
+    order = torch.rand(2, len(every), 4, generator=generator).argsort(-1)  # of both pictures' keypoints
     F, X = ([each[every[:, side, None], order[side]] for side in (0, 1)] for each in (features, points))
-    P = (order[0][:, :, None] == order[1][:, None]).long().argmax(-1)  # the partner of each point of the first picture
+    P = (
+        (order[0][:, :, None] == order[1][:, None]).long().argmax(-1)
+    )  # the partner of each point of the first picture
     edges = [each[:, None] - each[:, :, None] for each in X]  # [pairs, a, c, 2]
     d1, d2 = (each.norm(dim=-1) for each in edges)
     long, short = d1[:, :, None, :, None], d2[:, None, :, None]  # [pairs, a, b, c, d]
@@ -215,7 +228,8 @@ def willow_graphs(seed: int, split: str, generator: torch.Generator, few: int = 
     turned = (edges[0][:, :, None, :, None] * edges[1][:, None, :, None]).sum(-1)
     angle = torch.arccos((turned / (long * short).clamp_min(1e-12)).clamp(-1, 1)) * there
     fit = [
-        (-(each**2) / each.flatten(1).var(1, correction=0)[:, None, None, None, None]).exp() for each in (length, angle)
+        (-(each**2) / each.flatten(1).var(1, correction=0)[:, None, None, None, None]).exp()
+        for each in (length, angle)
     ]
     eta, tau = 0.02, 0.82
     edge = (eta * (fit[0] - 1) + (1 - eta) * fit[1] - 1).reshape(-1, 16, 16)
@@ -229,25 +243,25 @@ def planar_scores(found: Tensor, data: Data) -> Tensor:
 
 
 def spatial_scores(R: Tensor, data: Data) -> Tensor:
-    """Return whole degrees ``[instances]`` between rotations R ``[instances, 3, 3]`` and those of the binned labels."""
+    """Return whole degrees between R ``[instances, 3, 3]`` and the binned labels."""
     true = euler_matrix(spatial_decoded(spatial_labels(data.angles))).to(R)
     trace = (true * R).sum((1, 2)).clamp(-1, 3)
     return torch.rad2deg(torch.arccos((trace - 1) / 2)).floor()
 
 
 def spatial_answers(stack: Stack, p: Tensor) -> Tensor:
-    """Return rotations ``[instances, 3, 3]`` by a stack of three stages; each angle is undone before the next."""
+    """Return rotations ``[instances, 3, 3]``; each angle is undone before the next."""
     labels = []
     for stage, axis in enumerate((2, 1, 0)):
         labels.append(stack.only([stage]).answers(p.flatten(1)[None])[0])
         angle = spatial_decoded(torch.stack([labels[-1]] * 3, 1))[:, stage]
-        if stage == 0 or stack.method != "pure":  # Pure's last stage sees the second one's input
+        if stage == 0 or stack.method != "pure":  # its last stage sees the second's input
             p = rotation_3d(angle, axis).mT.to(p) @ p
     return euler_matrix(spatial_decoded(torch.stack(labels, 1)))
 
 
 def variants(kind: Kind, method: Method) -> list[tuple[int, bool]]:
-    """Return numbers of neighbors and whether the loss compares all pairs, the released ones first."""
+    """Return neighbors and whether all pairs count, released ones first."""
     if kind not in ("2d", "3d"):
         return [(0, False)]
     losses = (True, False) if method == "quant" or (kind, method) == ("2d", "diag") else (True,)
@@ -257,19 +271,23 @@ def variants(kind: Kind, method: Method) -> list[tuple[int, bool]]:
 def nets_of(
     kind: Kind, method: Method, layers: int, seeds: Sequence[int], sizes: Sequence[int], noisy: Sequence[bool]
 ) -> list[Net]:
-    """Return the networks of a stack; only the smallest of rotations also has noisy ones, without variants."""
+    """Return the networks of a stack; only the smallest has noisy ones."""
     stages, made = range(3 if kind == "3d" else 1), []
     for each in noisy:
         ways = variants(kind, method)[: 1 if each else None]
         widths = [hidden for hidden in sizes if not each or (kind, layers, hidden) == ("3d", 3, 32)]
         made += [
-            Net(s, h, k, stage, pairs, each) for s in seeds for h in widths for k, pairs in ways for stage in stages
+            Net(s, h, k, stage, pairs, each)
+            for s in seeds
+            for h in widths
+            for k, pairs in ways
+            for stage in stages
         ]
     return made
 
 
 def training_runs(stacks: Sequence[Stack], folder: Path, few: int = 0) -> list[Training]:
-    """Return the training runs of stacks of one kind, whose data are generated once."""
+    """Return the training runs of one kind, whose data are generated once."""
     made: dict[Any, Data] = {}
     kind, where = stacks[0].kind, stacks[0].device
     shapes = max(SPATIAL_TRAINED[stack.method] for stack in stacks)
@@ -282,12 +300,16 @@ def training_runs(stacks: Sequence[Stack], folder: Path, few: int = 0) -> list[T
         seed, neighbors, stage, share = each
         if kind == "2d":
             data = planar_data(seed, "train", neighbors, where, few=few)
-            made[each] = Data(data.inputs @ classes_of("2d")[1].to(where), data.labels, data.angles, data.trained)
+            made[each] = Data(
+                data.inputs @ classes_of("2d")[1].to(where), data.labels, data.angles, data.trained
+            )
         elif kind == "3d":
             made[each] = spatial_data(seed, "train", shapes, stage, share, where, few)
         else:
             made[each] = graph_data(kind, seed, "train", where, 4 * SETTINGS[kind].batch if few else 0)
-    inputs, labels = (torch.cat([getattr(each, part) for each in made.values()]) for part in ("inputs", "labels"))
+    inputs, labels = (
+        torch.cat([getattr(each, part) for each in made.values()]) for part in ("inputs", "labels")
+    )
     count, found = len(inputs) // len(made), []
     for stack in stacks:
         starts = torch.tensor([[*made].index(key(stack, net)) * count for net in stack.nets], device=where)
@@ -303,7 +325,7 @@ def cell(
 ) -> dict[str, Any]:
     """Train the networks of a cell and score them as the released code does.
 
-    A GPU trains those of all cells of a kind together, and seconds are those of all of them.
+    A GPU trains all cells of a kind together, and seconds are those of all.
     """
     where = device()
     together, alike = where.type == "cuda", kind in ("five", "willow")
@@ -319,7 +341,7 @@ def cell(
     folder = Path(os.environ.get("QUBOLEARN_RELEASED", "runs/released")) / name
     folder.mkdir(parents=True, exist_ok=True)
     file, stack = folder / f"{method}-L{layers}.safetensors", stack_of(method, layers)
-    with lock_folder(folder, wait=True):  # other jobs wait for the networks of the first
+    with lock_folder(folder, wait=True):  # others wait for the first job's networks
         if not restored(stack, file, only_done=True)[1]:
             every = [stack_of(m, n) for m in methods for n in ((3, 5) if together else (layers,))]
             train_together(training_runs(every, folder, few))
@@ -328,7 +350,11 @@ def cell(
     tests = {"2d": _planar_tests, "3d": _spatial_tests}.get(kind, _graph_tests)
     ways = variants(kind, method)[: 1 if noisy else None]
     for k, pairs in ways:
-        mine = [i for i, net in enumerate(stack.nets) if net._replace(stage=0) == (seed, hidden, k, 0, pairs, noisy)]
+        mine = [
+            i
+            for i, net in enumerate(stack.nets)
+            if net._replace(stage=0) == (seed, hidden, k, 0, pairs, noisy)
+        ]
         whole = (k, pairs) == ways[0]
         name = "" if whole else f"{f'{k} neighbors, ' if k else ''}{'all pairs' if pairs else 'per instance'}"
         for label, scores in itertools.islice(tests(stack.only(mine), few), None if whole else 1):
@@ -337,7 +363,11 @@ def cell(
 
 
 def _summary(degrees: Tensor) -> dict[str, Any]:
-    numbers = {"degrees": degrees.mean().item(), "degrees_median": degrees.median().item(), "instances": len(degrees)}
+    numbers = {
+        "degrees": degrees.mean().item(),
+        "degrees_median": degrees.median().item(),
+        "instances": len(degrees),
+    }
     some = torch.randperm(len(degrees), generator=stream(0))
     return {**numbers, "source": "exhaustive", "scores": packed(degrees[some])}
 
@@ -386,7 +416,7 @@ def direct(seed: int, few: int = 0) -> dict[str, Any]:
 
 
 def levels(seed: int, few: int = 0) -> dict[str, Any]:
-    """Score Procrustes, the best constant answer and random labels under the released distribution."""
+    """Score Procrustes, the best constant answer and random labels."""
     found: dict[str, Any] = {}
     for share in (0.0, 0.01, 0.05, 0.1, 0.15, 0.2):
         data = spatial_data(seed, "test", SPATIAL_TRAINED["quant"], 0, share, torch.device("cpu"), few)

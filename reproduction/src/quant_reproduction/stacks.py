@@ -1,9 +1,9 @@
-"""Networks of protocol (r) that train side by side: the sum of their losses has the gradients of each alone.
+"""Networks of protocol (r) that train side by side: their summed losses have the gradients of each.
 
-A stack has the networks of one method and depth, of all seeds, variants, stages and widths. Narrow ones are filled up
-with units that stay 0. Inputs that are always equal have equal gradients, and Adam moves their weights alike; so one
-weight, their mean, stands for all of them. On a GPU the steps of several stacks are CUDA graphs that run at the same
-time.
+A stack has the networks of one method and depth, of all seeds, variants, stages and widths. Narrow
+ones are filled up with units that stay 0. Inputs that are always equal have equal gradients, and
+Adam moves their weights alike; so one weight, their mean, replaces all of them. On a GPU the steps
+of several stacks are CUDA graphs that run at the same time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from qubolearn.qubo import all_states
 from qubolearn.random import stream
 
 Kind = Literal["2d", "3d", "randgraph", "five", "willow"]
-#: Steps of one CUDA graph at most, graphs that wait for the GPU, and seconds between two checkpoints.
+#: Steps of a CUDA graph, graphs that wait, seconds between checkpoints.
 CHUNK, AHEAD, CHECKPOINT = 50, 4, 20.0
 
 
@@ -51,8 +51,12 @@ def _graphs(k: int, epochs: int) -> Setting:
 
 
 SETTINGS: Mapping[Kind, Setting] = {
-    "2d": Setting(441, 9, 32, 20, dict.fromkeys(("quant", "diag", "pure"), 1e-6), 1e-3, 1e-3, 79, True, torch.float32),
-    "3d": Setting(9, 5, 32, 20, {"quant": 1e-4, "diag": 1e-5, "pure": 1e-5}, 1e-3, 1e-2, 79, False, torch.float32),
+    "2d": Setting(
+        441, 9, 32, 20, dict.fromkeys(("quant", "diag", "pure"), 1e-6), 1e-3, 1e-3, 79, True, torch.float32
+    ),
+    "3d": Setting(
+        9, 5, 32, 20, {"quant": 1e-4, "diag": 1e-5, "pure": 1e-5}, 1e-3, 1e-2, 79, False, torch.float32
+    ),
     "randgraph": _graphs(4, 150),
     "five": _graphs(5, 450),
     "willow": _graphs(4, 150),
@@ -60,8 +64,7 @@ SETTINGS: Mapping[Kind, Setting] = {
 
 
 def classes_of(kind: Kind) -> tuple[Tensor, Tensor]:
-    """Return the class of each input ``[inputs]``, -1 if it is always 0, and the map ``[m, classes]`` from stored
-    numbers.
+    """Return each input's class, -1 if always 0, and the map ``[m, classes]``.
 
     The map is that of one input of a class, times their number.
     """
@@ -75,8 +78,10 @@ def classes_of(kind: Kind) -> tuple[Tensor, Tensor]:
 
 
 def chip_mask(bits: int) -> Tensor:
-    """Return which entries of A exist ``[bits, bits]``: the diagonal and couplers of the first nodes of Chimera."""
-    pairs = [(i, j) for i in range(4) for j in range(4, 8)] + [(i, j) for i in range(8, 12) for j in range(12, 16)]
+    """Return which entries of A exist ``[bits, bits]``: those of Chimera."""
+    pairs = [(i, j) for i in range(4) for j in range(4, 8)] + [
+        (i, j) for i in range(8, 12) for j in range(12, 16)
+    ]
     pairs += [(i, i + 8) for i in range(4, 8)]
     mask = torch.eye(bits, dtype=torch.float64)
     for i, j in pairs:
@@ -93,7 +98,7 @@ class Net(NamedTuple):
     neighbors: int = 0  # of point sets
     stage: int = 0  # of rotations
     pairs: bool = False  # whether the loss compares all pairs of a batch
-    noisy: bool = False  # of the smallest network of rotations: trained with wrong matches, as the others are
+    noisy: bool = False  # trained with wrong matches, as the others are
 
 
 @dataclass
@@ -112,7 +117,9 @@ class Stack:
         self.setting, self.bits, self.on_chip = made, made.bits, made.dtype == torch.float64
         # the released "L5 H78" of Pure has a width of 32
         narrow = (kind, method, self.layers) == ("3d", "pure", 5)
-        self.full = method == "quant" or (self.on_chip and method == "diag")  # Diag of clouds has its diagonal alone
+        self.full = method == "quant" or (
+            self.on_chip and method == "diag"
+        )  # Diag of clouds has its diagonal alone
         self.outputs_of_last = made.bits**2 if self.full else made.bits
         self.widths = [32 if narrow or net.hidden == 32 else made.wide for net in self.nets]
         known = [self.parameters[1].shape[-1]] if self.parameters else self.widths
@@ -120,22 +127,30 @@ class Stack:
         if not self.parameters:
             for place in range(self.layers):
                 drawn = [self._drawn(*each, place) for each in zip(self.nets, self.widths, strict=True)]
-                self.parameters += [torch.stack(each).to(self.device, made.dtype) for each in zip(*drawn, strict=True)]
+                self.parameters += [
+                    torch.stack(each).to(self.device, made.dtype) for each in zip(*drawn, strict=True)
+                ]
         for each in self.parameters:
             each.requires_grad_()
         here: Any = {"device": self.device, "dtype": made.dtype}
         states = all_states(self.bits, **here)
-        self.products = (states[:, :, None] * states[:, None]).flatten(1) if self.full else states  # [states, entries]
+        self.products = (
+            (states[:, :, None] * states[:, None]).flatten(1) if self.full else states
+        )  # [states, entries]
         self.states = states
         mask = torch.eye(self.bits) if method == "diag" else chip_mask(self.bits)
         self.mask = mask.to(**here) if self.on_chip else None
-        # in stages 1 and 3 of Diag the regularization is that of another network, and one of its stages has no sine
+        # Diag's stages 1 and 3 regularize another network, and one has no sine
         odd = (kind, method) == ("3d", "diag")
-        self.regular = torch.zeros(len(self.nets), 1, (self.layers - 1) * self.width + self.outputs_of_last, **here)
+        self.regular = torch.zeros(
+            len(self.nets), 1, (self.layers - 1) * self.width + self.outputs_of_last, **here
+        )
         for row, net, width in zip(self.regular, self.nets, self.widths, strict=True):
             weight = made.mlp / made.batch * (not odd or net.stage == 1)
             row[:] = weight / width
-            row[:, row.shape[1] - self.outputs_of_last :] = 0.0 if self.on_chip else weight / self.outputs_of_last
+            row[:, row.shape[1] - self.outputs_of_last :] = (
+                0.0 if self.on_chip else weight / self.outputs_of_last
+            )
         plain = [odd and (self.layers, net.hidden, net.stage) == (5, 32, 0) for net in self.nets]
         self.plain = torch.tensor(plain, device=self.device)[:, None, None]
         repeats = [{32: 3}.get(width, 8) if kind == "3d" else 1 for width in self.widths]
@@ -143,10 +158,12 @@ class Stack:
         batch = made.batch
         each, every = torch.eye(batch) / batch, torch.full((batch, batch), batch**-2.0)
         compared = torch.stack([every if net.pairs else each for net in self.nets]).to(**here)
-        self.compared = compared[..., None] * torch.tensor([1.0, -made.unique], **here)  # [networks, batch, batch, 2]
+        self.compared = compared[..., None] * torch.tensor(
+            [1.0, -made.unique], **here
+        )  # [networks, batch, batch, 2]
 
     def _drawn(self, net: Net, width: int, place: int) -> tuple[Tensor, Tensor]:
-        """Return weights ``[in, out]`` and bias ``[1, out]`` of a layer as PyTorch draws them, merged and filled up."""
+        """Return weights ``[in, out]`` and bias as PyTorch draws them, merged."""
         made, last, joined = self.setting, place == self.layers - 1, self.layers == 5 and place == 2
         repeats = 1 if self.kind != "3d" else 3 if width == 32 else 8
         fan_in = made.inputs if place == 0 else width + joined * repeats * made.inputs
@@ -178,7 +195,7 @@ class Stack:
         return replace(self, nets=[self.nets[i] for i in nets], parameters=chosen)
 
     def outputs(self, p: Tensor, skip: bool = False) -> tuple[Tensor, list[Tensor]]:
-        """Return the last layer and hidden activations of ``[networks, batch, m]``; ``skip`` omits two layers."""
+        """Return last layer and activations of ``[networks, batch, m]``."""
         hidden, h = [], p
         for place in range(self.layers - 1):
             if skip and place in (2, 3):
@@ -190,7 +207,7 @@ class Stack:
         return torch.baddbmm(self.parameters[-1], h, self.parameters[-2]), hidden
 
     def couplings(self, z: Tensor, sine: bool = True) -> Tensor:
-        """Return entries of A ``[networks, batch, entries]`` for the last layer ``[networks, batch, outputs]``."""
+        """Return A ``[networks, batch, entries]`` for the last layer."""
         if not self.full:
             return torch.where(self.plain, z, z.sin()) if sine else z
         Z = z.reshape(*z.shape[:2], self.bits, self.bits)
@@ -199,7 +216,7 @@ class Stack:
         return masked.sin().flatten(-2)
 
     def searched(self, A: Tensor) -> Tensor:
-        """Return the states of least and second least energy ``[networks, batch, 2]``; on chips the second is above."""
+        """Return the two lowest states ``[networks, batch, 2]``."""
         energy = A @ self.products.T
         if not self.on_chip:
             return energy.topk(2, largest=False).indices
@@ -207,7 +224,7 @@ class Stack:
         return torch.cat([best, energy.masked_fill(energy <= low, math.inf).argmin(-1, keepdim=True)], -1)
 
     def loss(self, p: Tensor, label: Tensor) -> Tensor:
-        """Return the sum of all networks' losses, for inputs and the numbers of true states."""
+        """Return the sum of all networks' losses."""
         z, hidden = self.outputs(p)
         last = torch.relu(z) if self.kind == "2d" and self.method != "pure" else z.abs()
         total = (torch.cat([*hidden, last], -1) * self.regular).sum()
@@ -224,7 +241,7 @@ class Stack:
 
     @torch.no_grad()
     def answers(self, p: Tensor) -> Tensor:
-        """Return numbers of states ``[networks, batch]``, as the released tests read them."""
+        """Return states ``[networks, batch]``, as the released tests read them."""
         z, _ = self.outputs(p, skip=(self.kind, self.method, self.layers) == ("3d", "pure", 5))
         if self.method == "pure":
             z = torch.relu(z) if self.kind == "2d" and self.layers == 5 else z
@@ -235,7 +252,7 @@ class Stack:
 
 
 class Instances(NamedTuple):
-    """Training instances of a stack: rows of all of its data sets, and where those of each network begin."""
+    """Training instances of a stack, and where each network's begin."""
 
     inputs: Tensor  # [rows, m]
     labels: Tensor  # [rows]
@@ -244,7 +261,7 @@ class Instances(NamedTuple):
 
 
 def restored(stack: Stack, file: Path, only_done: bool = False) -> tuple[dict[str, Tensor], int, float]:
-    """Set a stack to the networks of a file if there is one; return its tensors, steps and seconds."""
+    """Set a stack to a file's networks; return the rest of the file."""
     if not file.is_file():
         return {}, 0, 0.0
     like = {f"{i} parameter": each for i, each in enumerate(stack.parameters)}
@@ -320,7 +337,7 @@ class Training:
         self.adam.zero_grad(set_to_none=True)
 
     def _capture(self) -> None:
-        """Make a CUDA graph of one chunk, after a step that warms up; parameters and Adam are as before."""
+        """Make a CUDA graph of one chunk, after a step that warms up."""
         before = [each.detach().clone() for each in self.stack.parameters]
         known = {each: {**self.adam.state[each]} for each in self.stack.parameters if each in self.adam.state}
         kept = {each: {name: value.clone() for name, value in state.items()} for each, state in known.items()}
@@ -361,7 +378,7 @@ class Training:
 
 
 def train_together(runs: Sequence[Training], limit: float = math.inf) -> None:
-    """Train stacks at the same time; after ``limit`` seconds stop at a checkpoint."""
+    """Train stacks at the same time; stop after ``limit`` seconds."""
     began = saved = time.perf_counter()
     while left := [each for each in runs if not each.done]:
         ready = [each for each in left if each.ready]

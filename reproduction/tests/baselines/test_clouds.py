@@ -1,4 +1,4 @@
-"""AQM against its definition and exhaustive search, ICP against the textbook loop, Procrustes against scipy."""
+"""AQM, ICP and Procrustes against oracles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BASIS = [w * C for w in (0.5, 0.2, 0.1, 0.1, 0.05) for C in (np.eye(2), M, -np.e
 
 
 def aqm_qubo(numbers: torch.Tensor) -> torch.Tensor:
-    """Return the QUBO of the 20 free qubits: the couplings of the fixed one are on the diagonal."""
+    """Return the QUBO of the 20 free qubits."""
     P = aqm_matrix(numbers)
     return P[:, 1:, 1:] + torch.diag_embed(2 * P[:, 0, 1:])
 
@@ -34,7 +34,7 @@ def clouds(count: int, angle: float, seed: int = 0) -> tuple[torch.Tensor, torch
 
 
 def test_energies_are_squared_distances() -> None:
-    """qᵀAq + mean |x|² is the mean of |x - R y|² with R = Σ q_k Q_k, for any bits."""
+    """qᵀAq + mean |x|² = mean |x - R y|² with R = Σ q_k Q_k."""
     template, reference = clouds(1, 0.4)
     moments = pair_moments(template, reference, 2)
     A = aqm_qubo(torch.stack(moments[:4], 1))
@@ -50,9 +50,9 @@ def test_energies_are_squared_distances() -> None:
 
 def test_the_structure_gives_what_exhaustive_search_gives() -> None:
     generator = torch.Generator().manual_seed(0)
-    numbers = torch.rand(4, 4, generator=generator, dtype=torch.float64) * torch.tensor([1.0, 1, 2, 2]) - torch.tensor(
-        [0.0, 0, 1, 1]
-    )
+    numbers = torch.rand(4, 4, generator=generator, dtype=torch.float64) * torch.tensor(
+        [1.0, 1, 2, 2]
+    ) - torch.tensor([0.0, 0, 1, 1])
     A = aqm_qubo(numbers)
     best = ExhaustiveSearch()(A, 1)
     torch.testing.assert_close(energies(A, solve_exactly(numbers)), best.energies[:, 0])
@@ -94,9 +94,12 @@ def test_it_is_the_textbook_loop(start: float) -> None:
     reference = template @ rotation_2d(angle).mT
     reference = reference[:, 3:] + 0.01 * torch.randn(30, 37, 2, generator=torch.Generator().manual_seed(1))
     found = icp(template, reference, starts=[start])
-    wanted = [textbook(y, x, start) for y, x in zip(template.double().numpy(), reference.double().numpy(), strict=True)]
+    wanted = [
+        textbook(y, x, start)
+        for y, x in zip(template.double().numpy(), reference.double().numpy(), strict=True)
+    ]
     error = geodesic_so2(found, torch.tensor(wanted))
-    assert (error < 0.01).sum() >= 29  # a tie between neighbors may be broken either way
+    assert (error < 0.01).sum() >= 29  # ties may be broken either way
 
 
 def test_small_turns_are_found_exactly_and_several_starts_find_large_ones() -> None:

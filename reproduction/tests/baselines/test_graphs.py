@@ -1,4 +1,4 @@
-"""Direct search against loops over permutations, and QGM against brute force over all states."""
+"""Direct search and QGM."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def naive_energy(W: torch.Tensor, P: tuple[int, ...]) -> float:
 
 
 def random_weights(batch: int, k: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(batch, k * k, k * k, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.randn(
+        batch, k * k, k * k, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 @pytest.mark.parametrize("k", [2, 3, 4, 5])
@@ -70,7 +72,7 @@ def bits_of(P: tuple[int, ...], variant: Variant) -> list[float]:
 def weights(kind: str, batch: int, k: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(k)
     W = torch.randn(batch, k * k, k * k, generator=generator, dtype=torch.float64)
-    if kind == "rewards":  # as Willow: without penalties, all bits set would be best
+    if kind == "rewards":  # without penalties, all bits would be set
         return -W.abs()
     if kind == "sparse":
         return W * (torch.rand(W.shape, generator=generator) < 0.1)
@@ -88,8 +90,10 @@ def test_minimizer_is_that_of_direct_search(variant: Variant, k: int, batch: int
     states, energy = state_energies(matching.A)
     found = matching.decode(states[energy.argmin(1)])
     best = assignment_energies(W, all_permutations(k)).min(1).values
-    assert torch.allclose(energy.min(1).values + matching.offset, best, rtol=1e-9, atol=1e-9 * float(W.abs().sum()))
-    if kind != "sparse":  # where W is mostly zero, several permutations may be equally good
+    assert torch.allclose(
+        energy.min(1).values + matching.offset, best, rtol=1e-9, atol=1e-9 * float(W.abs().sum())
+    )
+    if kind != "sparse":  # several may be equally good
         assert torch.equal(found, direct(W))
 
 

@@ -1,4 +1,4 @@
-"""Baselines by name, on the instances that a trained run would be scored on."""
+"""Baselines by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from qubolearn.problems.randgraph import RandGraph
 from qubolearn.random import stream
 from qubolearn.solvers import ExhaustiveSearch
 
-needs_data = pytest.mark.skipif(not os.environ.get("QUBOLEARN_DATA"), reason="QUBOLEARN_DATA names no data folder")
+needs_data = pytest.mark.skipif(
+    not os.environ.get("QUBOLEARN_DATA"), reason="QUBOLEARN_DATA names no data folder"
+)
 
 
 GRAPHS = [name for name, (problems, _) in BASELINES.items() if "randgraph" in problems and name != "guess"]
@@ -73,14 +75,17 @@ def test_three_flips_leave_no_better_packing_nearby() -> None:
 
 
 @needs_data
-def test_procrustes_is_exact_without_noise_and_icp_beats_one_shot_aqm(capsys: pytest.CaptureFixture[str]) -> None:
+def test_procrustes_is_exact_without_noise_and_icp_beats_one_shot_aqm(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     from qubolearn.problems import make_problem
 
     found = evaluate_baseline("procrustes", make_problem("rotation"), ExhaustiveSearch(), 100)
     assert found.metrics["degrees"] < 1e-3
     pointset = make_problem("pointset", test_shapes=5)
     errors = {
-        name: evaluate_baseline(name, pointset, ExhaustiveSearch(), 100).metrics["degrees"] for name in ("icp", "aqm")
+        name: evaluate_baseline(name, pointset, ExhaustiveSearch(), 100).metrics["degrees"]
+        for name in ("icp", "aqm")
     }
     assert errors["icp"] < errors["aqm"]
     assert main(["baseline", "direct", "willow", "--instances", "200", "--json"]) == 0

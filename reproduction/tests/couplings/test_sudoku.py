@@ -1,4 +1,4 @@
-"""Sudoku as a task: what is learned from solved grids, what is solved, and what a chip would hold."""
+"""Sudoku as a task."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def test_rules_are_learned_and_solve_what_cells_alone_do_not(quant: dict[str, An
 
 def test_hints_make_a_puzzle_smaller_on_a_chip() -> None:
     empty = puzzle_on_chip(torch.zeros(16), 4)
-    assert (empty.n, empty.edges.shape[1]) == (64, 224 + 16 * 6)  # the rules, and one digit per cell
+    assert (empty.n, empty.edges.shape[1]) == (64, 224 + 16 * 6)  # rules, and one digit per cell
     hint = torch.zeros(16)
     hint[0] = 1
-    assert puzzle_on_chip(hint, 4).n == 64 - 4 - 7  # its own cell, and a 1 in its row, column and box
+    assert puzzle_on_chip(hint, 4).n == 64 - 4 - 7  # its cell, row, column and box
 
 
 def test_bits_that_are_all_coupled_on_a_chip() -> None:

@@ -1,4 +1,4 @@
-"""A web server on this machine, from which downloads come as they would from the authors' sites."""
+"""A web server for downloads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Callable[[Path], str]]:
-    """Return a function from a file below the test's folder to its address."""
+    """Return the address of a file."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path))) as http:
         threading.Thread(target=http.serve_forever, daemon=True).start()
         yield lambda path: f"http://127.0.0.1:{http.server_port}/{path.relative_to(tmp_path).as_posix()}"

@@ -1,4 +1,4 @@
-"""Copies are found by content: rotated, mirrored, scaled, moved, with another start; other shapes are not."""
+"""Copies are found by content."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def turned(points: np.ndarray, degrees: float) -> np.ndarray:
 COPIES = {
     "as it is": lambda p: p,
     "turned": lambda p: turned(p, 77.0),
-    "mirrored": lambda p: (p * [-1, 1])[::-1],  # backwards, so that it is clockwise as all outlines are
+    "mirrored": lambda p: (p * [-1, 1])[::-1],  # backwards, so clockwise
     "turned, mirrored, scaled and moved": lambda p: turned((p * [1, -1])[::-1], -131.0) * 0.2 + 5,
     "started elsewhere": lambda p: np.roll(p, 31, axis=0),
     "jittered by 1 %": lambda p: p + np.random.default_rng(0).normal(scale=0.01, size=p.shape),
@@ -43,7 +43,6 @@ def test_copies_of_outlines_are_found_and_nothing_else(how: str) -> None:
 
 
 def test_the_bound_that_leaves_pairs_out_is_one() -> None:
-    """For nearly equal outlines, correlations agree with brute force over all turns and starts."""
     base = outline(0, 256)
     shapes = [base + scale * outline(1, 256) for scale in (0.0, 0.01, 0.02, 0.04, 0.4, 1.0)]
     z = [shape @ [1, 1j] for shape in shapes]

@@ -11,9 +11,11 @@ from quant_reproduction.datasets.files import data_folder
 from qubolearn.errors import QubolearnError
 
 
-def test_data_folder_follows_the_variable_and_says_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_folder_follows_the_variable_and_says_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path))
-    with pytest.raises(QubolearnError, match=r"set QUBOLEARN_DATA .* holds shapes/, or run X"):
+    with pytest.raises(QubolearnError, match=r"set QUBOLEARN_DATA .* of shapes/, or run X"):
         data_folder("shapes", "run X")
     (tmp_path / "shapes").mkdir()
     assert data_folder("shapes") == tmp_path / "shapes"

@@ -1,4 +1,4 @@
-"""The manifest of data names every file that results were made of, by its digest."""
+"""The manifest of data."""
 
 import json
 from importlib.resources import files
@@ -9,7 +9,9 @@ import pytest
 from quant_reproduction.datasets.files import data_root, file_digest
 
 RESULTS = Path(__file__).parents[2] / "results"
-FILES = json.loads(files("quant_reproduction.datasets").joinpath("manifest.json").read_text(encoding="utf-8"))["files"]
+FILES = json.loads(
+    files("quant_reproduction.datasets").joinpath("manifest.json").read_text(encoding="utf-8")
+)["files"]
 
 
 @pytest.mark.parametrize("entry", FILES, ids=lambda entry: entry["file"])

@@ -1,4 +1,4 @@
-"""Points on CAD models from the compact form of ModelNet10."""
+"""ModelNet10's compact form."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def test_bad_compact_files_are_rejected(tmp_path: Path) -> None:
     }
     np.savez(tmp_path / "good.npz", **good)
     assert read_compact(tmp_path / "good.npz").classes == ("x", "y")
-    for change in ({"labels": np.array([0, 2], np.int8)}, {"names": np.array(["a"])}, {"points": np.zeros((2, 4, 2))}):
+    wrong = {"labels": np.array([0, 2], np.int8), "names": np.array(["a"]), "points": np.zeros((2, 4, 2))}
+    for change in ({name: value} for name, value in wrong.items()):
         np.savez(tmp_path / "bad.npz", **{**good, **change})
         with pytest.raises(QubolearnError, match=r"bad\.npz"):
             read_compact(tmp_path / "bad.npz")

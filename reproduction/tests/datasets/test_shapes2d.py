@@ -1,4 +1,4 @@
-"""Outlines from both forms of the 2D Shape Structure dataset, in files that the tests write."""
+"""Outlines from both forms of shapes2d."""
 
 from __future__ import annotations
 
@@ -42,14 +42,16 @@ def test_originals_give_clean_clockwise_outlines(tmp_path: Path) -> None:
     outlines = read_original(tmp_path)
     assert outlines.names == ("Bone-1", "cellular_phone-2", "imageA7")
     assert outlines.classes == ("Bone", "cellular phone", NO_CLASS)
-    assert outlines.points[0].tolist() == [[0, 0], [0, 1], [1, 1]]  # repeats dropped, already clockwise
+    assert outlines.points[0].tolist() == [[0, 0], [0, 1], [1, 1]]  # repeats dropped
     assert sorted(map(tuple, outlines.points[1].tolist())) == sorted(SQUARE)  # the closing point dropped
     for points in outlines.points:
         x, y = points.T
         assert x @ np.roll(y, -1) - y @ np.roll(x, -1) < 0
 
 
-def test_folder_of_json_files_and_the_environment_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_of_json_files_and_the_environment_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path))
     (tmp_path / "shapes2d").mkdir()
     with pytest.raises(QubolearnError, match="download"):
@@ -62,14 +64,13 @@ def test_folder_of_json_files_and_the_environment_variable(tmp_path: Path, monke
 def test_compact_form(tmp_path: Path) -> None:
     points = np.random.default_rng(0).random((7, 2), dtype=np.float32)
     file = tmp_path / "shapes2d_outlines.npz"
-    np.savez(
-        file, points=points, offsets=np.array([0, 3, 7]), names=np.array(["a-1", "b"]), classes=np.array(["a", "b"])
-    )
+    arrays = {"points": points, "names": np.array(["a-1", "b"]), "classes": np.array(["a", "b"])}
+    np.savez(file, **arrays, offsets=np.array([0, 3, 7]))
     outlines = read_compact(file)
     assert [len(outline) for outline in outlines.points] == [3, 4]
     assert np.array_equal(np.concatenate(outlines.points), points)
-    np.savez(file, points=points, offsets=np.array([0, 5, 7]), names=np.array(["a", "b"]), classes=np.array(["a", "b"]))
-    with pytest.raises(QubolearnError, match="at least 3 points"):
+    np.savez(file, **arrays, offsets=np.array([0, 5, 7]))
+    with pytest.raises(QubolearnError, match="2 outlines of 3 or more"):
         read_compact(file)
 
 
@@ -92,7 +93,10 @@ def test_bad_shapes_are_rejected(tmp_path: Path, text: str) -> None:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.recursive(
-        st.none() | st.floats() | st.text(max_size=3) | st.fixed_dictionaries({"x": st.floats(), "y": st.floats()}),
+        st.none()
+        | st.floats()
+        | st.text(max_size=3)
+        | st.fixed_dictionaries({"x": st.floats(), "y": st.floats()}),
         lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("xyz"), inner),
     )
 )

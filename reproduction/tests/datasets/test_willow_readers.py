@@ -1,4 +1,4 @@
-"""The reader of Willow's compact form, on damaged files made here and on the real one where it is."""
+"""The reader of Willow's compact form."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from qubolearn.errors import QubolearnError
 
 
 def entry(**changes: object) -> dict[str, object]:
-    keypoints = [[float(i), float(i * i)] for i in range(10)]
-    usual = {"class": "car", "image": "a", "file": "a.jpg", "width": 9, "height": 9, "keypoints_orig": keypoints}
-    return usual | changes
+    usual = {"class": "car", "image": "a", "file": "a.jpg", "width": 9, "height": 9}
+    return {**usual, "keypoints_orig": [[i, i * i] for i in range(10)], **changes}
 
 
 @pytest.mark.parametrize(
@@ -25,7 +24,7 @@ def entry(**changes: object) -> dict[str, object]:
     [
         ([entry(keypoints_orig=[[1, 2]] * 8)], "'a', got 8"),
         ([entry(file="../../etc/passwd")], "outside the dataset"),
-        ([entry(width=0)], "0 x 9 pixels"),
+        ([entry(width=0)], "0.0, 9.0"),
         ([{"class": "car"}], "willow_keypoints.json"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Helpers beside the tests are modules, which worker processes import too."""
+"""Make helper modules importable."""
 
 import sys
 from pathlib import Path

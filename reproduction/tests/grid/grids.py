@@ -1,7 +1,8 @@
-"""Small grids for tests of engines, and what their jobs do to the worker that runs them.
+"""Small grids, and jobs that hurt their worker.
 
-``python grids.py ...`` is the command quant with one more item, ``tiny``: training runs of about a second. Where the
-environment says HOLD=3, seeds from 3 on never end, so that however fast the machine is something is left to stop.
+``python grids.py ...`` is quant with one more item, ``tiny``.
+With HOLD=3 seeds from 3 on never end, so that something is left
+to stop.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from quant_reproduction.grid.jobs import Job, Outcome
 from quant_reproduction.grid.tasks import TASKS
 from quant_reproduction.grid.views import Entry, View
 
-OVERRIDES = {"topology": "dense", "hidden": 16, "instances": 1000, "batch_size": 50, "validation": 20, "epochs": 25}
-
-
-OPTIONS = {"problem": {"name": "randgraph", "k": 3}, "protocol": "best", "overrides": OVERRIDES, "instances": 200}
+OVERRIDES = {"topology": "dense", "hidden": 16, "epochs": 25}
+OVERRIDES |= {"instances": 1000, "batch_size": 50, "validation": 20}
+GRAPHS = {"name": "randgraph", "k": 3}
+OPTIONS = {"problem": GRAPHS, "protocol": "best", "overrides": OVERRIDES, "instances": 200}
 VIEW = View("tiny", "A tiny grid", ("accuracy",))
 TINY = Entry("A tiny grid", "", [Job("tiny", "L5 H16", "quant", 0, "train", OPTIONS)], (VIEW,))
 
 
 def held(seed: int, **options: Any) -> dict[str, Any]:
-    """Run the task ``train`` for seeds below HOLD; never return for the others."""
+    """Run ``train`` for seeds below HOLD, else never return."""
     if seed >= int(os.environ["HOLD"]):
         time.sleep(1000)
     return TRAIN(seed, **options)
@@ -52,7 +53,7 @@ def done(job: Job, **metrics: Any) -> Outcome:
 
 
 def accident(job: Job) -> Outcome:
-    """Record the call; for seeds 1 and 2 kill the worker, for 2 only the first time."""
+    """Record the call; kill the worker for seeds 1 and, once, 2."""
     with Path(job.options["notes"]).open("a") as notes:
         notes.write(f"{job.seed}\n")
     runs = Path(job.options["notes"]).read_text().split().count(str(job.seed))
@@ -73,7 +74,9 @@ def visible(job: Job) -> Outcome:
     """Return the GPUs that a job may see, instead of work."""
     time.sleep(0.3)  # so that no worker takes more than its share
     outcome = done(job)
-    return Outcome(job, {**(outcome.record or {}), "gpus": os.environ.get("CUDA_VISIBLE_DEVICES"), "at": os.getpid()})
+    return Outcome(
+        job, {**(outcome.record or {}), "gpus": os.environ.get("CUDA_VISIBLE_DEVICES"), "at": os.getpid()}
+    )
 
 
 def metrics(folder: Path) -> dict[int, Mapping[str, Any]]:
@@ -98,7 +101,7 @@ def wait_until(happened: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def processes(group: int) -> list[int]:
-    """Return the living processes of a group or session, zombies left out."""
+    """Return the living processes of a group or session."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,4 +1,4 @@
-"""AQM by its settings: what it finds with the right matches, and from two starts."""
+"""AQM by its settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quant_reproduction.problems.pointset import CloudPairs
 
 
 def pairs() -> CloudPairs:
-    """Return long ellipses with a bump, in clouds that are filled up with 0, turned by 5 to 55 degrees."""
+    """Return padded ellipses with a bump, turned by 5 to 55 degrees."""
     t = torch.linspace(0, 2 * torch.pi, 61)[:-1]
     outline = torch.stack([t.cos() + 0.3 * (t < 1), 0.4 * t.sin()], 1)
     outline = outline - outline.mean(0)
@@ -30,7 +30,8 @@ def test_with_the_right_matches_one_round_finds_the_turn() -> None:
 def test_neighbors_find_less_and_rounds_and_starts_more_of_it() -> None:
     known = pairs()
     error = {
-        label: float(geodesic_so2(angle, known.angle).mean()) for label, angle in _aqm_answers(known, [3], [1, 10])
+        label: float(geodesic_so2(angle, known.angle).mean())
+        for label, angle in _aqm_answers(known, [3], [1, 10])
     }
     assert error.keys() == {"3, 1", "3, 10", "starts, 1", "starts, 10", "own, 1"}
     assert max(error["own, 1"], error["starts, 10"]) < error["3, 1"] / 2

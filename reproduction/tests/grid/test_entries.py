@@ -1,4 +1,4 @@
-"""Entries: each job has a task and its own file, earlier results still match, quick runs fill tables."""
+"""Entries of the grid."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ def test_qubits_of_dense_and_of_native_qubos() -> None:
 
 
 def test_every_seed_has_its_own_split() -> None:
-    made = [job for job in ENTRIES["pointset"].jobs(3, False) if (job.row, job.column) == ("L5 H78", "(a) quant")]
+    made = [
+        job for job in ENTRIES["pointset"].jobs(3, False) if (job.row, job.column) == ("L5 H78", "(a) quant")
+    ]
     found = [(job.seed, job.options["problem"]["split_seed"]) for job in made]
     assert found == [(seed, seed + 1) for seed in range(10)]
     one = ENTRIES["pointset"].jobs(1, False)
@@ -103,7 +105,6 @@ def test_every_seed_has_its_own_split() -> None:
 
 
 def test_the_papers_protocol_is_the_papers() -> None:
-    """Rate, epochs, batches, instances, weights of the loss and network as the paper prints them, for all methods."""
     wanted = {"learning_rate": 1e-3, "epochs": 20, "batch_size": 32, "standardize": False, "fresh": False}
     for item, instances in (("pointset", 500_000), ("rotation", 300_000)):
         for job in ENTRIES[item].jobs(3, False):

@@ -1,4 +1,4 @@
-"""Figures as numbers: they keep the format that the report draws, and match the measurements."""
+"""Figures as numbers."""
 
 from __future__ import annotations
 
@@ -55,13 +55,15 @@ def test_energies_count_all_reads_of_every_sampler() -> None:
         assert "simulated" in series["name"]
 
 
-@pytest.mark.parametrize(("item", "side", "bits"), [("pipeline", 16, 8), ("pipeline-2d", 21, 9), ("pipeline-3d", 3, 5)])
+@pytest.mark.parametrize(
+    ("item", "side", "bits"), [("pipeline", 16, 8), ("pipeline-2d", 21, 9), ("pipeline-3d", 3, 5)]
+)
 def test_an_instance_on_its_way_ends_in_what_its_lowest_read_encodes(item: str, side: int, bits: int) -> None:
     _, made = quick(item)
     given, p, A, reads, solved = made["panels"]
     assert (len(p["values"]), len(A["values"])) == (side, bits)
     assert sum(reads["series"][0]["counts"]) == 100
-    assert reads["series"][0]["counts"][0] > 0  # the lowest energy is in the first bar
+    assert reads["series"][0]["counts"][0] > 0  # the lowest energy
     assert given["series"][0]["points"] == solved["series"][0]["points"] or item == "pipeline"
     assert not given["lines"]
 

@@ -1,8 +1,9 @@
-"""Figures of tiny runs: their numbers against naive counts, their files, and one-line errors."""
+"""Figures of tiny runs."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def graphs(made: Path) -> str:
 
 
 def draw(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    """Run the command; its numbers, which must also be in the file beside the picture."""
+    """Run the command; return its numbers."""
     capsys.readouterr()
     assert main(["figure", *words, "--json"]) == 0
     result: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -77,7 +78,9 @@ def refused(capsys: pytest.CaptureFixture[str], words: Sequence[str]) -> str:
     return said
 
 
-def test_errors_count_the_same_instances_for_each_solver(graphs: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_count_the_same_instances_for_each_solver(
+    graphs: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     solvers = ("--solver", "exhaustive", "--solver", "annealing:reads=20,sweeps=50", "--solver", "quantum")
     result = draw(capsys, "errors", graphs, "--instances", "40", "--seed", "3", *solvers)
     run = Run.open(graphs)
@@ -86,7 +89,9 @@ def test_errors_count_the_same_instances_for_each_solver(graphs: str, capsys: py
     cases = zip(found.tolist(), data.answer.tolist(), strict=True)
     wrong = [sum(a != b for a, b in zip(x, y, strict=True)) for x, y in cases]
     shares = {each["name"]: each["counts"] for each in result["panels"][0]["series"]}
-    assert shares["exhaustive search"] == pytest.approx([2.5 * sum(w == nodes for w in wrong) for nodes in range(4)])
+    assert shares["exhaustive search"] == pytest.approx(
+        [2.5 * sum(w == nodes for w in wrong) for nodes in range(4)]
+    )
     assert f"exhaustive search: mean {sum(wrong) / 40:.2f}" in result["note"]
     assert "simulated QA" in shares
     assert all(sum(each) == pytest.approx(100) for each in shares.values())
@@ -108,7 +113,9 @@ def test_energies_are_those_of_all_reads(graphs: str, capsys: pytest.CaptureFixt
 
 def test_second_best_is_relative_to_the_first_solver(graphs: str) -> None:
     solvers = dict(enumerate(SAMPLERS[1::2]))
-    found = second_best(Model.of([Run.open(graphs)]), {str(place): spec for place, spec in solvers.items()}, 6, 0)
+    found = second_best(
+        Model.of([Run.open(graphs)]), {str(place): spec for place, spec in solvers.items()}, 6, 0
+    )
     assert (found["0"]["relative"], found["0"]["deviation"]) == pytest.approx((1, 0))
     assert all(0 < row["instances"] <= 6 for row in found.values())
 
@@ -117,12 +124,14 @@ def test_second_lowest_is_another_state_than_the_lowest() -> None:
     A = torch.tensor([[-1.0, 0.5], [0.5, -3.0]])
     reads = torch.tensor([[0.0, 1], [0, 1], [1, 0], [0, 0]])
     assert second_lowest(A, reads) == -1
-    assert second_lowest(A, reads[:2]) is None
+    assert math.isnan(second_lowest(A, reads[:2]))
     ties = torch.tensor([[-1.0, 0], [0, -1.0]])
     assert second_lowest(ties, torch.tensor([[1.0, 0], [0, 1]])) == -1
 
 
-@pytest.mark.parametrize("spec", ["annealing:reads=7", "quantum:reads=7", "neal:reads=7", "dimod:reads=7,sweeps=5"])
+@pytest.mark.parametrize(
+    "spec", ["annealing:reads=7", "quantum:reads=7", "neal:reads=7", "dimod:reads=7,sweeps=5"]
+)
 def test_all_reads_follow_from_the_seed_and_have_the_order_of_the_bits(spec: str) -> None:
     A = torch.diag(torch.tensor([-1.0, 1, -1, 1]))[None].repeat(2, 1, 1)
     reads = all_reads(seeded(spec, 5), A)
@@ -132,15 +141,19 @@ def test_all_reads_follow_from_the_seed_and_have_the_order_of_the_bits(spec: str
 
 
 def test_alignment_and_failures_of_point_sets(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = trained(made / "shapes", "pointset", "--train-shapes", "20", "--test-shapes", "10", "--rotations", "5")
+    run = trained(
+        made / "shapes", "pointset", "--train-shapes", "20", "--test-shapes", "10", "--rotations", "5"
+    )
     aligned = draw(capsys, "alignment", run, "--instances", "2")
     assert len(aligned["panels"]) == 4
     failed = draw(capsys, "failures", run, "--instances", "40", "--out", str(made / "elsewhere"))
-    worst = [float(panel["title"].split("turned back, ")[1].split("°")[0]) for panel in failed["panels"][1:-1:2]]
+    worst = [
+        float(panel["title"].split("turned back, ")[1].split("°")[0]) for panel in failed["panels"][1:-1:2]
+    ]
     assert worst == sorted(worst, reverse=True)
     assert (made / "elsewhere" / "figure-failures.png").is_file()
     assert max(error for _, error in failed["panels"][-1]["series"][0]["points"]) <= worst[0] + 0.1
-    # The picture's p is that of the instances which the network is scored on.
+    # p is that of the instances that are scored.
     problem = Run.open(run).problem
     pairs = problem.pairs("test", 1)  # type: ignore[attr-defined]
     m = int(pairs.template_counts[0])
@@ -179,5 +192,7 @@ def test_matches_and_failures_of_images(made: Path, capsys: pytest.CaptureFixtur
         (["errors", "--set", "k=5"], "another size"),
     ],
 )
-def test_bad_input_is_one_line(graphs: str, capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+def test_bad_input_is_one_line(
+    graphs: str, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
     assert said in refused(capsys, [words[0], graphs, *words[1:]])

@@ -1,4 +1,4 @@
-"""The grid of jobs: nothing runs twice, a failure stops nothing, results do not depend on the engine."""
+"""The grid of jobs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def test_a_failed_job_is_reported_and_does_not_stop_the_others(tmp_path: Path, c
     assert "unlucky" in Store(tmp_path).log(job(13)).read_text()
 
 
-def test_a_torn_last_line_is_skipped_and_the_next_record_replaces_it(tmp_path: Path, calls: list[int]) -> None:
+def test_a_torn_last_line_is_skipped_and_the_next_record_replaces_it(
+    tmp_path: Path, calls: list[int]
+) -> None:
     store = Store(tmp_path)
     run_jobs([job(0), job(1)], store)
     path = store.paths("item")[0]
@@ -73,7 +75,7 @@ def test_a_damaged_line_is_an_error_that_names_its_number(tmp_path: Path, calls:
 
 
 def test_writers_at_the_same_time_lose_no_line(tmp_path: Path) -> None:
-    """The lock is one of files, so that threads with their own stores exclude each other as processes do."""
+    """File locks exclude threads with their own stores, too."""
 
     def write(first: int) -> None:
         store = Store(tmp_path)

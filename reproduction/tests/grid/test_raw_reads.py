@@ -1,4 +1,4 @@
-"""Raw reads: the two lowest states among the reads and no others; a lone state gets a random neighbor."""
+"""Raw reads."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ def test_a_lone_state_has_a_neighbor_that_the_seed_chooses() -> None:
 
 
 def test_raw_reads_miss_second_states_that_completion_finds() -> None:
-    """With few reads the raw x⁺ is above the true one in some QUBOs, the completed one in fewer."""
     A = torch.randn(60, 8, 8, generator=torch.Generator().manual_seed(1))
     annealing = SimulatedAnnealing(reads=5, sweeps=200, seed=0)
     raw, complete = RawReads(annealing)(A, 2).energies[:, 1], annealing(A, 2).energies[:, 1]

@@ -1,4 +1,4 @@
-"""The command that reproduces everything: its output, and that it resumes after any interruption."""
+"""``quant reproduce``, and how it resumes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COMMAND = [sys.executable, grids.__file__, *OPTIONS]
 
 
 def holding(seed: int) -> dict[str, str]:
-    """Return the environment of a grid in which this seed and those after it never end."""
+    """Return an environment in which seeds from this one never end."""
     return {**os.environ, "HOLD": str(seed)}
 
 
@@ -42,7 +42,7 @@ def records(folder: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
-    """Return the results of the tiny grid in this process, without interruptions."""
+    """Return the results of the tiny grid without interruptions."""
     folder = tmp_path_factory.mktemp("whole")
     run_jobs(grids.TINY.jobs(SEEDS, False), Store(folder))
     return grids.metrics(folder)
@@ -50,13 +50,13 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]
 
 def test_killed_twice_the_same_command_finishes(tmp_path: Path, uninterrupted: Mapping[str, Any]) -> None:
     kept: list[str] = []
-    for kill, first_held in ((os.killpg, 2), (os.kill, 4)):  # the second time the parent only
+    for kill, first_held in ((os.killpg, 2), (os.kill, 4)):  # then the parent only
         command = [*COMMAND, str(tmp_path)]
         with subprocess.Popen(command, env=holding(first_held), start_new_session=True) as process:
             wait_until(lambda: len(records(tmp_path)) >= len(kept) + 1)  # noqa: B023
             kill(process.pid, signal.SIGKILL)
             process.wait()
-            wait_until(lambda: not processes(process.pid), seconds=10.0)  # no worker outlives its parent
+            wait_until(lambda: not processes(process.pid), seconds=10.0)  # no worker outlives it
         assert set(kept) <= set(records(tmp_path))
         kept = records(tmp_path)
     again = subprocess.run([*COMMAND, str(tmp_path), "--json"], capture_output=True, check=True, timeout=120)
@@ -81,7 +81,7 @@ def test_sigterm_ends_the_jobs_and_reports_how_to_resume(tmp_path: Path) -> None
 
 @pytest.fixture
 def items(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Return three items that run in this process: one works, one fails for seed 1, one has no data."""
+    """Return items: one works, one fails for seed 1, one lacks data."""
 
     def task(seed: int, **options: Any) -> dict[str, Any]:
         if options.get("unlucky") and seed:
@@ -100,7 +100,7 @@ def items(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any], str]:
-    """Return the exit code, the object on stdout and the text on stderr."""
+    """Return the exit code, the object on stdout and stderr."""
     capsys.readouterr()
     code = main(["reproduce", *words, "--json"])
     said = capsys.readouterr()
@@ -118,7 +118,9 @@ def test_a_failed_job_is_reported_once_and_the_others_are_done(
     assert said.count(r"bad\nluck") == 1
     assert rf"failed: unlucky row, column, seed 1 and 1 more: bad\nluck (log: {log})" in said
     assert r"QubolearnError: bad\nluck" in log.read_text()
-    assert [failed["job"] for failed in result["failed"]] == [f"unlucky row, column, seed {seed}" for seed in (1, 2)]
+    assert [failed["job"] for failed in result["failed"]] == [
+        f"unlucky row, column, seed {seed}" for seed in (1, 2)
+    ]
     assert result["results"]["well"] == {"row | column": [[0.5, 0.5, 0.5]]}
 
 
@@ -146,7 +148,7 @@ def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: 
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     for words, wrong in {
         "randgrph": "unknown item 'randgrph'; did you mean randgraph?",
-        "randgraph --seeds 0": "--seeds: expected an integer from 1",
+        "randgraph --seeds 0": "--seeds: 0; expected an integer from 1",
         "randgraph --device cuda": "--device cuda, but torch finds no GPU here; use cpu",
     }.items():
         code, _, said = call(capsys, *words.split())

@@ -1,4 +1,4 @@
-"""The runner: one outcome for every job whatever dies, and the same results wherever jobs run."""
+"""The runner."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def test_an_error_of_the_grid_ends_its_workers(tmp_path: Path) -> None:
 
 
 def graph_matching(variant: str, k: int, seed: int = 0) -> Job:
-    return Job("item", "r", variant, seed, "qgm", {"variant": variant, "k": k, "solver": "quantum", "instances": 4})
+    options = {"variant": variant, "k": k, "solver": "quantum", "instances": 4}
+    return Job("item", "r", variant, seed, "qgm", options)
 
 
 def clouds(protocol: str, **overrides: Any) -> Job:
@@ -98,9 +99,11 @@ def matching(solver: str, task: str = "train", **overrides: Any) -> Job:
 
 
 def test_large_states_batches_and_networks_suit_a_gpu() -> None:
-    there = [graph_matching("baseline", 5), clouds("best"), matching("exhaustive"), matching("exhaustive:max_bits=30")]
-    small = [graph_matching("inserted", 5), graph_matching("baseline", 4), clouds("paper"), matching("quantum")]
-    small += [clouds("paper", batch_size=512, solver="annealing"), clouds("unheard of"), job(0)]
+    there = [*map(matching, ("exhaustive", "exhaustive:max_bits=30"))]
+    there += [graph_matching("baseline", 5), clouds("best")]
+    small = [graph_matching("inserted", 5), graph_matching("baseline", 4), clouds("paper")]
+    small += [clouds("paper", batch_size=512, solver="annealing"), clouds("unheard of")]
+    small += [matching("quantum"), job(0)]
     assert [suits_gpu(each) for each in there] == [True] * 4
     assert [suits_gpu(each) for each in small] == [False] * 7
 

@@ -1,4 +1,4 @@
-"""Networks that several jobs of a run want: one job trains them, and all have the same."""
+"""Networks that several jobs share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPTIONS: dict[str, Any] = {
 
 @pytest.fixture
 def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the seeds of all training runs that took place, in a shared folder."""
+    """Return the seeds of all training runs so far."""
     seeds: list[int] = []
 
     def counted(problem: Any, recipe: Any, **more: Any) -> Any:
@@ -37,13 +37,17 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seeds
 
 
-def test_one_trains_and_others_wait_for_the_same_network(calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_trains_and_others_wait_for_the_same_network(
+    calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     ((problem, recipe),) = training_runs(3, **OPTIONS)
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: trained(problem, recipe), range(4)))
     assert calls == [3]
     trained(*training_runs(4, **OPTIONS)[0])
-    trained(problem, training_runs(3, **{**OPTIONS, "overrides": {**OPTIONS["overrides"], "beta": 3.0}})[0][1])
+    trained(
+        problem, training_runs(3, **{**OPTIONS, "overrides": {**OPTIONS["overrides"], "beta": 3.0}})[0][1]
+    )
     assert calls == [3, 4, 3]
     monkeypatch.delenv(SHARED)
     alone, _ = trained(problem, recipe)
@@ -55,7 +59,9 @@ def test_one_trains_and_others_wait_for_the_same_network(calls: list[int], monke
             assert torch.equal(network.state_dict()[name], tensor)
 
 
-def test_a_training_that_fails_is_left_to_the_next_job(calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_that_fails_is_left_to_the_next_job(
+    calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     ((problem, recipe),) = training_runs(5, **OPTIONS)
 
     def fails(*_: Any, **__: Any) -> Any:
@@ -77,4 +83,6 @@ def test_jobs_of_an_engine_share_networks_and_have_the_records_that_they_have_al
     alone = run_job(jobs[0]).record
     assert alone is not None
     assert len({each["training_seconds"] for each in metrics}) == 1
-    assert [each["exhaustive"]["scores"] for each in metrics] == [alone["metrics"]["exhaustive"]["scores"]] * 2
+    assert [each["exhaustive"]["scores"] for each in metrics] == [
+        alone["metrics"]["exhaustive"]["scores"]
+    ] * 2

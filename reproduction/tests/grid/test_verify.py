@@ -1,4 +1,4 @@
-"""Rerun records: what counts as the same, which are chosen, and the command's output and exit code."""
+"""Records that are rerun."""
 
 from __future__ import annotations
 
@@ -18,12 +18,8 @@ from quant_reproduction.grid.jobs import Job
 from quant_reproduction.grid.views import Entry, View
 from qubolearn.errors import QubolearnError
 
-TEST = {
-    "accuracy": 0.5,
-    "source": "neal",
-    "hamming": [900, 100, 0],
-    "figure": {"title": "12.5 % of 8", "points": [[1]]},
-}
+FIGURE = {"title": "12.5 % of 8", "points": [[1]]}
+TEST = {"accuracy": 0.5, "source": "neal", "hamming": [900, 100, 0], "figure": FIGURE}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +39,7 @@ TEST = {
         ({"figure": {}}, 0.0, ""),
     ],
 )
-def test_the_largest_difference_is_found_whatever_holds_it(changed: dict[str, Any], far: float, where: str) -> None:
+def test_the_largest_difference_is_found(changed: dict[str, Any], far: float, where: str) -> None:
     new = {"test": {**TEST, **changed}, "training_seconds": 2.0}
     found = difference({"test": TEST, "training_seconds": 1.0}, json.loads(json.dumps(new)))
     assert found[0] == pytest.approx(far)
@@ -52,8 +48,8 @@ def test_the_largest_difference_is_found_whatever_holds_it(changed: dict[str, An
 
 def test_long_jobs_are_left_out_and_counted_as_they_would_be_here() -> None:
     jobs = [Job("item", "row", "column", seed, "note", {}) for seed in range(20)]
-    where = {0: "Linux x86_64, 16 cores", 1: "Linux x86_64, 16 cores, NVIDIA H200"}
-    records = {job: {"seconds": float(job.seed), "machine": where[job.seed % 2], "metrics": {}} for job in jobs}
+    where = ("16 cores", "16 cores, NVIDIA H200")
+    records = {job: {"seconds": job.seed, "machine": where[job.seed % 2], "metrics": {}} for job in jobs}
     chosen, left_out = choose(records, 3, 0, 10.0, gpu=True)
     assert len(set(chosen)) == 3
     assert all(job.seed <= 10 for job in chosen)
@@ -62,12 +58,15 @@ def test_long_jobs_are_left_out_and_counted_as_they_would_be_here() -> None:
     assert len({tuple(choose(records, 3, seed, 10.0, gpu=True)[0]) for seed in range(9)}) > 1
     everything, none = choose(records, 99, 0, math.inf, gpu=True)
     assert (set(everything), none) == (set(jobs), {})
-    # a share of a stack's seconds says nothing about a core: 312,500 steps of 9 bits are minutes
+    # a share of a stack's seconds is not a core's: these steps take minutes
     options = {"problem": {"name": "pointset"}, "protocol": "paper", "overrides": {}}
     made = {"seconds": 5.0, "machine": where[1], "metrics": {}}
     long = {Job("pointset", "L5 H78", "(a) quant", 0, "train", options): made}
     assert len(choose(long, 1, 0, 60.0, gpu=True)[0]) == 1
-    assert choose(long, 1, 0, 60.0, gpu=False) == ([], {"made on a GPU, and on a CPU would take more than 60 s": 1})
+    assert choose(long, 1, 0, 60.0, gpu=False) == (
+        [],
+        {"made on a GPU, and on a CPU would take more than 60 s": 1},
+    )
 
 
 def test_what_differs_is_judged_by_the_seeds_of_its_cell() -> None:
@@ -87,14 +86,14 @@ def test_what_differs_is_judged_by_the_seeds_of_its_cell() -> None:
     assert again(degrees=None) == "beyond"
     assert again(seeds[0], degrees=5.5) == "alone"
     assert again(*seeds[:2], degrees=50.0) == "spread"  # two seeds say little
-    others = [{"a": {"median": 4.0}}] * 3  # the master equation is left out where it cannot be solved
+    others = [{"a": {"median": 4.0}}] * 3  # one may be left out
     assert again(seeds[0], *others, degrees=5.5) == "alone"
     assert again(seeds[0], *others, degrees=5.5, median=9.0) == "beyond"
 
 
 @pytest.fixture
 def drift(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str, float]]:
-    """Store records of one item of three jobs with accuracy 0.5 + drift["by"]; a drift of NaN fails."""
+    """Store three records with accuracy 0.5 + drift["by"]; NaN fails."""
     by = {"by": 0.0}
 
     def task(seed: int, **options: Any) -> dict[str, Any]:
@@ -108,7 +107,10 @@ def drift(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str,
         "ENTRIES",
         {
             "well": Entry(
-                "About it", "", [Job("well", "row", "column", 0, "note", {})], (View("well", "", ("accuracy",)),)
+                "About it",
+                "",
+                [Job("well", "row", "column", 0, "note", {})],
+                (View("well", "", ("accuracy",)),),
             )
         },
     )
@@ -119,7 +121,8 @@ def drift(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str,
 
 
 @pytest.mark.parametrize(
-    ("by", "again", "code"), [(0.0, "equal", 0), (0.001, "close", 0), (0.1, "beyond", 1), (math.nan, "failed", 1)]
+    ("by", "again", "code"),
+    [(0.0, "equal", 0), (0.001, "close", 0), (0.1, "beyond", 1), (math.nan, "failed", 1)],
 )
 def test_the_exit_code_shows_whether_all_were_reproduced(
     drift: dict[str, float], by: float, again: str, code: int, capsys: pytest.CaptureFixture[str]
@@ -137,7 +140,7 @@ def test_the_exit_code_shows_whether_all_were_reproduced(
 @pytest.mark.usefixtures("drift")
 def test_what_cannot_be_verified_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     for words, wrong in {
-        "--verify 0": "--verify: expected an integer from 1",
+        "--verify 0": "--verify: 0; expected an integer from 1",
         "--verify 1 --max-seconds -1": "no record in results can be rerun",
     }.items():
         assert main(["reproduce", *words.split()]) == 2

@@ -1,4 +1,4 @@
-"""Tables from records: the right number in the right place, its spread, and a dash where nothing is."""
+"""Tables from records."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ def test_cells_hold_values_over_seeds_their_records_and_seconds() -> None:
 
 
 def test_a_cell_has_its_instances_by_the_deviation_or_the_scores_of_the_metric_that_it_shows() -> None:
-    test = {"accuracy": 0.5, "success": 0.2, "success_deviation": 0.1, "instances": 9, "scores": "packed accuracies"}
+    test = {"accuracy": 0.5, "success": 0.2, "success_deviation": 0.1, "instances": 9, "scores": "packed"}
     made = [outcome("a", "b", seed, exhaustive=test) for seed in (0, 1)]
-    places = lambda job: [Place("a", "mean", "exhaustive"), Place("a", "deviation", "exhaustive", "_deviation")]  # noqa: E731
-    cells = View("v", "", ("success",), places=places, deviation="success_deviation").cells(made)
+
+    places = Place("a", "mean", "exhaustive"), Place("a", "deviation", "exhaustive", "_deviation")
+    view = View("v", "", ("success",), places=lambda job: places, deviation="success_deviation")
+    cells = view.cells(made)
     mean, deviation = cells["a", "mean"], cells["a", "deviation"]
     assert (mean.instances, mean.deviations, mean.scores) == ((9, 9), (0.1, 0.1), ())
     assert (deviation.values, deviation.instances, deviation.deviations) == (((0.1, 0.1),), (), ())

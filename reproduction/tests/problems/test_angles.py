@@ -1,4 +1,4 @@
-"""Bins, codes and geodesic distances against naive arithmetic."""
+"""Bins, codes and geodesic distances."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def test_binary_is_what_python_prints_and_gray_neighbors_differ_in_one_bit() -> 
     st.sampled_from(ENCODINGS),
     st.lists(st.floats(0, 1), min_size=1, max_size=20),
 )
-def test_decoding_is_within_half_a_bin(low: float, span: float, bits: int, encoding: str, shares: list[float]) -> None:
+def test_decoding_is_within_half_a_bin(
+    low: float, span: float, bits: int, encoding: str, shares: list[float]
+) -> None:
     bins = AngleBins(low, low + span, bits, encoding)
     angle = (low + span * torch.tensor(shares, dtype=torch.float64)).clamp(bins.low, bins.high)
     error = (bins.decode(bins.encode(angle)) - angle).abs()
@@ -108,7 +110,13 @@ def test_angles_outside_of_the_range_are_rejected(angle: float) -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "bits", "encoding"),
-    [(0, 1, 0, "binary"), (0, 1, 25, "binary"), (1, 1, 3, "binary"), (0, math.inf, 3, "gray"), (0, 1, 3, "octal")],
+    [
+        (0, 1, 0, "binary"),
+        (0, 1, 25, "binary"),
+        (1, 1, 3, "binary"),
+        (0, math.inf, 3, "gray"),
+        (0, 1, 3, "octal"),
+    ],
 )
 def test_impossible_bins_are_rejected(low: float, high: float, bits: int, encoding: str) -> None:
     with pytest.raises(QubolearnError):

@@ -1,4 +1,4 @@
-"""Neighbor pairs and AQM's matrix against naive loops."""
+"""Neighbor pairs and AQM's matrix."""
 
 from __future__ import annotations
 
@@ -10,19 +10,14 @@ from hypothesis import strategies as st
 from scipy.spatial import cKDTree
 
 from quant_reproduction.problems import clouds as moments
-from quant_reproduction.problems.clouds import (
-    PairMoments,
-    aqm_matrix,
-    check_clouds,
-    pair_moments,
-)
+from quant_reproduction.problems.clouds import PairMoments, aqm_matrix, check_clouds, pair_moments
 from qubolearn.errors import QubolearnError
 
 few = settings(max_examples=30, deadline=None)
 
 
 def naive_pairs(template: np.ndarray, reference: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return x and y of all neighbor pairs, ``[pairs, 2]`` each, by a k-d tree."""
+    """Return x and y of all neighbor pairs, by a k-d tree."""
     near = cKDTree(reference).query(template, k=[*range(1, k + 1)])[1]
     return reference[near.ravel()], np.repeat(template, k, axis=0)
 
@@ -36,26 +31,20 @@ def stacked(found: PairMoments) -> torch.Tensor:
 def test_moments_are_those_of_naive_pairs(seed: int, m: int, n: int, k: int) -> None:
     k = min(k, n)
     rng = np.random.default_rng(seed)
-    template, reference = rng.normal(size=(3, m, 2)), rng.normal(size=(3, n, 2))
+    template, reference = (rng.normal(size=(3, size, 2)).astype(np.float32) for size in (m, n))
     found = stacked(pair_moments(torch.tensor(template), torch.tensor(reference), k)).numpy()
-    for row, y_cloud, x_cloud in zip(found, template.astype(np.float32), reference.astype(np.float32), strict=True):
+    for row, y_cloud, x_cloud in zip(found, template, reference, strict=True):
         x, y = naive_pairs(y_cloud, x_cloud, k)
         cross = y[:, 0] * x[:, 1] - y[:, 1] * x[:, 0]
-        wanted = [
-            (x**2).sum(1).mean(),
-            (y**2).sum(1).mean(),
-            (x * y).sum(1).mean(),
-            cross.mean(),
-            *x.mean(0),
-            *y.mean(0),
-        ]
+        squares = [product.sum(1).mean() for product in (x**2, y**2, x * y)]
+        wanted = [*squares, cross.mean(), *x.mean(0), *y.mean(0)]
         np.testing.assert_allclose(row, wanted, rtol=1e-4, atol=1e-5)
 
 
 @few
 @given(st.integers(0, 2**32), st.floats(-180, 180))
 def test_rotating_both_clouds_does_not_change_the_matrix(seed: int, degrees: float) -> None:
-    """So random pairs of rotated shapes are the same instances as pairs with an upright template."""
+    """So an upright template loses no instances."""
     rng, angle = np.random.default_rng(seed), np.radians(degrees)
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     clouds = rng.normal(size=(2, 3, 9, 2))
@@ -76,7 +65,10 @@ def test_padding_does_not_matter() -> None:
 
 def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = torch.Generator().manual_seed(0)
-    template, reference = torch.randn(50, 9, 2, generator=generator), torch.randn(50, 8, 2, generator=generator)
+    template, reference = (
+        torch.randn(50, 9, 2, generator=generator),
+        torch.randn(50, 8, 2, generator=generator),
+    )
     counts = torch.randint(4, 10, (50,), generator=generator), torch.randint(4, 9, (50,), generator=generator)
     wanted = stacked(pair_moments(template, reference, 3, *counts))
     monkeypatch.setitem(moments.MAX_DISTANCES, "cpu", 20 * 9 * 8)
@@ -103,7 +95,7 @@ def test_aqm_matrix_is_phi_phi_transposed() -> None:
     [
         (torch.zeros(1, 0, 2), torch.zeros(1, 3, 2), "template"),
         (torch.zeros(3, 2), torch.zeros(1, 3, 2), r"\[3, 2\]"),
-        (torch.zeros(2, 3, 2), torch.zeros(1, 3, 2), "2 and 1"),
+        (torch.zeros(2, 3, 2), torch.zeros(1, 3, 2), "2 templates and 1"),
         (torch.zeros(1, 3, 2), torch.full((1, 3, 2), float("nan")), "reference"),
     ],
 )

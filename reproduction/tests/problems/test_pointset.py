@@ -1,4 +1,4 @@
-"""Point sets on small outlines made here, splits of shapes, and real shapes if the dataset is there."""
+"""Point sets, and splits of shapes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SMALL = {"train_shapes": 12, "test_shapes": 5, "rotations": 6}
 
 @pytest.fixture(autouse=True)
 def outlines(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Write 130 wobbly circles of 20 to 30 points in 6 classes, and squares without a class."""
+    """Write 130 wobbly circles in 6 classes, and squares without one."""
     folder = tmp_path_factory.mktemp("data")
     (folder / "shapes2d").mkdir()
     rng = np.random.default_rng(0)
@@ -37,7 +37,9 @@ def outlines(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     for _ in range(130):
         around = np.arange(rng.integers(20, 31))
         around = around * 2 * np.pi / len(around)
-        radius = 1 + sum(rng.normal(scale=0.4 / k) * np.cos(k * around + rng.uniform(0, 6)) for k in range(1, 7))
+        radius = 1 + sum(
+            rng.normal(scale=0.4 / k) * np.cos(k * around + rng.uniform(0, 6)) for k in range(1, 7)
+        )
         shapes.append(np.stack([radius * np.cos(around), -radius * np.sin(around)], 1) + 5)
     shapes += [np.array([(0, 0), (0, 1), (1, 1), (1, 0)], float)] * 3
     np.savez(
@@ -54,10 +56,14 @@ def outlines(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 
 
 def real_points(clouds: CloudPairs, row: int) -> tuple[torch.Tensor, torch.Tensor]:
-    return clouds.template[row, : clouds.template_counts[row]], clouds.reference[row, : clouds.reference_counts[row]]
+    return clouds.template[row, : clouds.template_counts[row]], clouds.reference[
+        row, : clouds.reference_counts[row]
+    ]
 
 
-@pytest.mark.parametrize("options", [{}, {"starts": 3}, {"form": "features"}, {"starts": 2, "form": "features"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"starts": 3}, {"form": "features"}, {"starts": 2, "form": "features"}]
+)
 def test_samples_keep_the_contract(options: dict) -> None:
     problem = PointSet(**SMALL, **options)
     data = problem.sample(50, stream(0, "a"))
@@ -75,7 +81,6 @@ def test_samples_keep_the_contract(options: dict) -> None:
 
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
 def test_samples_describe_the_pairs(split: str) -> None:
-    """sample() draws p of the clouds of pairs(), by describe(), which does not support padding."""
     problem = PointSet(**SMALL, starts=2, noise=0.1, train_noise=0.1)
     clouds = problem.pairs(split)
     data = problem.sample(40, stream(0, "a"), split)
@@ -87,11 +92,12 @@ def test_samples_describe_the_pairs(split: str) -> None:
         torch.testing.assert_close(p[0], data.p[row], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("split", "count"), [("train", 30), ("test", 30), ("validation", 2000), ("test", 2000)])
+@pytest.mark.parametrize(
+    ("split", "count"), [("train", 30), ("test", 30), ("validation", 2000), ("test", 2000)]
+)
 def test_baselines_see_the_instances_that_evaluate_draws(
     split: Split, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For any split, and if more are requested than there are; clouds of several chunks are in order."""
     monkeypatch.setattr(pointset, "CHUNK", 16)
     problem = PointSet(**SMALL, starts=2, noise=0.1, train_noise=0.1)
     data = problem.sample(count, stream(3, split), split)
@@ -122,7 +128,7 @@ def test_noise_stays_within_its_range_and_fills_it() -> None:
     for y, x, angle in zip(template, reference, clouds.angle, strict=True):
         turned = y @ rotation_2d(angle).mT
         extent = (turned.amax(0) - turned.amin(0)).max()
-        spread = (x - turned).amax(0) - (x - turned).amin(0)  # along each axis, whatever centring shifted
+        spread = (x - turned).amax(0) - (x - turned).amin(0)  # along each axis
         shares.append(spread.max() / extent)
     assert min(shares) > 0.15
     assert max(shares) <= 0.2 + 1e-5
@@ -141,7 +147,7 @@ def test_splits_share_no_shape_and_no_square() -> None:
 
 
 def plant(name: str, copied: str) -> None:
-    """Put a copy of one outline in the place of another, turned by 50 degrees, mirrored and half as large."""
+    """Replace an outline by a turned, mirrored, smaller copy."""
     path = data_root() / "shapes2d" / "shapes2d_outlines.npz"
     arrays = dict(np.load(path))
     shapes = np.split(arrays["points"], arrays["offsets"][1:-1])
@@ -154,7 +160,7 @@ def plant(name: str, copied: str) -> None:
 
 
 def copies_across(problem: PointSet) -> bool:
-    """Return True if any outline of one split is a copy of one of another, by the outlines themselves."""
+    """Return True if an outline has a copy in another split."""
     parts, outlines = [], []
     for part in ("train", "validation", "test"):
         for points, count in zip(*pointset._shapes(problem, part), strict=True):
@@ -166,7 +172,6 @@ def copies_across(problem: PointSet) -> bool:
 
 @pytest.mark.parametrize("split", [1, 2, 3])
 def test_a_planted_copy_is_on_one_side(split: int) -> None:
-    """A training outline, turned and mirrored, takes the place of a test outline: one of the two must go."""
     names, classes = load_outlines().names, load_outlines().classes[:130]
     blind = split_by_class(classes, {"test": 5, "validation": 100, "train": 12}, "pointset", split)
     plant(names[blind["test"][0]], names[blind["train"][0]])
@@ -211,7 +216,7 @@ def test_descriptions_ignore_place_size_and_common_turns() -> None:
         {"form": "vector"},
         {"train_noise": -0.1},
         {"noise": math.nan},
-        {"neighbours": 0},
+        {"neighbors": 0},
         {"starts": -1},
         {"split_seed": 0},
         {"soft_width": -1.0},
@@ -238,7 +243,8 @@ DATA = data_root()
 def test_real_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUBOLEARN_DATA", str(DATA))
     problem = PointSet(rotations=2)
-    assert [len(pointset._shapes(problem, split)[1]) for split in ("train", "validation", "test")] == [500, 100, 50]
+    for split, size in (("train", 500), ("validation", 100), ("test", 50)):
+        assert len(pointset._shapes(problem, split)[1]) == size
     assert not copies_across(problem)
     assert not copies_across(replace(problem, split_seed=5))
     data = problem.sample(64, stream(0, "a"))
@@ -257,7 +263,6 @@ def test_splits_are_disjoint_and_of_the_right_size(classes: list[str], test: int
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30))
 def test_no_copy_is_on_two_sides(seed: int, copies: int) -> None:
-    """Whichever shapes are copies of each other, none of a later split is a copy of an earlier split's."""
     rng = np.random.default_rng(seed)
     alike = np.eye(60, dtype=bool)
     for first, second in rng.integers(60, size=(copies, 2)):

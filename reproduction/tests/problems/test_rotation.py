@@ -1,4 +1,4 @@
-"""Rotations of clouds that the tests draw themselves; Procrustes and scipy are the oracles."""
+"""Rotations against Procrustes and scipy."""
 
 from __future__ import annotations
 
@@ -13,15 +13,9 @@ from scipy.spatial.transform import Rotation as ScipyRotation
 from quant_reproduction.baselines import procrustes
 from quant_reproduction.datasets import clouds_alike
 from quant_reproduction.datasets.files import clear_data_cache, data_root
+from quant_reproduction.problems import clouds as clouds_module
 from quant_reproduction.problems import rotation
-from quant_reproduction.problems.clouds import (
-    STAGES,
-    advance,
-    cross_covariance,
-    euler_matrix,
-    geodesic_so3,
-    solve_stages,
-)
+from quant_reproduction.problems.clouds import STAGES, advance, cross_covariance, euler_matrix, solve_stages
 from quant_reproduction.problems.rotation import Rotation
 from qubolearn.errors import QubolearnError
 from qubolearn.random import stream
@@ -33,7 +27,7 @@ DATA = data_root()
 
 @pytest.fixture(autouse=True)
 def clouds(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Write 100 random boxes of 50 points in 5 classes, of all sizes and places; every tenth is a test shape."""
+    """Write 100 random boxes of 50 points; every tenth is a test shape."""
     folder = tmp_path_factory.mktemp("data")
     (folder / "modelnet10").mkdir()
     rng = np.random.default_rng(0)
@@ -74,7 +68,7 @@ def test_samples_keep_the_contract(stage: str, form: str, noise: float) -> None:
 def test_without_noise_procrustes_finds_the_answer(form: str) -> None:
     data = Rotation(covariance=form, **SMALL).sample(30, stream(0, "a"), "test")
     R = procrustes(cross_covariance(data.p))
-    assert geodesic_so3(R, euler_matrix(data.answer)).max() < 0.01
+    assert clouds_module.geodesic_so3(R, euler_matrix(data.answer)).max() < 0.01
     limits = torch.tensor([20.0, 10.0, 20.0])
     spread = torch.rad2deg(Rotation(**SMALL).sample(2000, stream(0, "a")).answer).abs().amax(0)
     assert (spread <= limits).all()
@@ -97,7 +91,9 @@ def test_later_stages_see_earlier_angles_undone(leftover: bool) -> None:
 
 def test_euler_angles_are_scipys() -> None:
     angles = torch.rand(20, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) - 0.5
-    np.testing.assert_allclose(euler_matrix(angles), ScipyRotation.from_euler("ZYX", angles).as_matrix(), atol=1e-12)
+    np.testing.assert_allclose(
+        euler_matrix(angles), ScipyRotation.from_euler("ZYX", angles).as_matrix(), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -116,7 +112,6 @@ def test_advance_is_undoing_the_turn_of_the_clouds(form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_stages_chain(form: str) -> None:
-    """With perfect bits in every stage the answer is off by the grid alone; with exact angles not at all."""
     problem = Rotation(covariance=form, **SMALL)
     data = problem.sample(500, stream(0, "a"), "test")
 
@@ -131,14 +126,14 @@ def test_stages_chain(form: str) -> None:
 
     assert problem.score(solve_stages([exact(i) for i in range(3)], data.p), data)["degrees"].max() < 0.02
     error = problem.score(solve_stages([binned(i) for i in range(3)], data.p), data)["degrees"]
-    assert 0.45 < error.mean() < 0.6  # half a bin: 0.625, 0.3125 and 0.625 degrees at most
+    assert 0.45 < error.mean() < 0.6  # 0.625, 0.3125 and 0.625 at most
     assert error.max() < math.hypot(0.625, 0.3125, 0.625) + 0.05
 
 
 def test_a_share_of_the_points_trade_matches() -> None:
     problem = Rotation(noise=0.2, **SMALL)
     found = problem.clouds(30, stream(0, "a"))
-    straight = found.reference @ euler_matrix(found.angles)  # undo the turn: rows x, so x R is Rᵀx
+    straight = found.reference @ euler_matrix(found.angles)  # rows x, so x R is Rᵀx
     moved = (straight - found.template).abs().amax(2) > 1e-4
     assert moved.sum(1).tolist() == [10] * 30  # 20 % of 50
     for before, after in zip(found.template, straight, strict=True):
@@ -165,7 +160,7 @@ def copies_across(problem: Rotation) -> bool:
 
 @pytest.mark.parametrize("split", [1, 2])
 def test_a_planted_copy_is_on_one_side(split: int) -> None:
-    """Every training shape gets a copy, turned and mirrored, among ModelNet's own test shapes."""
+    """Every training shape has a mirrored copy among the test shapes."""
     path = data_root() / "modelnet10" / "small.npz"
     arrays = dict(np.load(path))
     turn = euler_matrix(torch.tensor([0.5, 1.0, -2.0])).numpy()
@@ -209,5 +204,5 @@ def test_wrong_sizes_are_rejected() -> None:
 def test_procrustes_on_real_shapes_is_what_the_notes_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUBOLEARN_DATA", str(DATA))
     data = Rotation(noise=0.2, draws=10).sample(300, stream(0, "a"), "test")
-    error = geodesic_so3(procrustes(cross_covariance(data.p)), euler_matrix(data.answer))
-    assert error.mean() == pytest.approx(0.92, abs=0.15)  # not the 75 degrees that the paper prints
+    error = clouds_module.geodesic_so3(procrustes(cross_covariance(data.p)), euler_matrix(data.answer))
+    assert error.mean() == pytest.approx(0.92, abs=0.15)  # the paper prints 75

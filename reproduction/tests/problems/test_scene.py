@@ -1,20 +1,21 @@
-"""Labels of pictures: splits, and the two ways to train on few of them."""
+"""Labels of pictures."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import Generator
 
 from quant_reproduction.datasets.files import data_root
 from quant_reproduction.networks import Ensemble
-from quant_reproduction.problems.scene import Scene
+from quant_reproduction.problems.scene import Scene, describe
 from quant_reproduction.problems.structured import draw_rows
-from qubolearn import Adam, SharedQubo, evaluate, fit
+from qubolearn import SharedQubo, evaluate
 from qubolearn.errors import QubolearnError
-from qubolearn.recipes import make_loss, new_network, preset
+from qubolearn.recipes import preset, train
 from qubolearn.testing import check_problem
 
 GENERATED = Scene(source="generated", held_out=50)
@@ -28,11 +29,23 @@ def test_contract() -> None:
 def test_splits_share_no_picture_and_are_of_one_size(seed: int) -> None:
     there = (data_root() / "structured" / "scene.npz").is_file()
     problem = Scene(source="data" if there else "generated", split_seed=seed)
-    rows = {split: {p.numpy().tobytes() for p in problem.whole(split).p} for split in ("train", "validation", "test")}  # type: ignore[arg-type]
+    rows = {
+        split: {p.numpy().tobytes() for p in problem.whole(split).p}
+        for split in ("train", "validation", "test")
+    }  # type: ignore[arg-type]
     assert not rows["train"] & rows["test"]
     assert not rows["validation"] & (rows["train"] | rows["test"])
     assert problem.available("validation") == 200
     assert problem.available("test") == Scene(source=problem.source).available("test")
+
+
+def test_a_mirror_image_has_the_same_description() -> None:
+    blocks = torch.rand(3, 6, 7, 7, generator=Generator().manual_seed(0)).numpy()
+    same, other = (describe(each.reshape(3, -1)) for each in (blocks[..., ::-1], blocks[:, :, ::-1]))
+    found = describe(blocks.reshape(3, -1))
+    assert found.shape == (3, 546)
+    np.testing.assert_allclose(same, found)
+    assert not np.allclose(other, found)
 
 
 def test_rows_come_equally_often_and_no_more_are_scored_than_there_are() -> None:
@@ -64,9 +77,7 @@ def test_an_ensemble_returns_the_mean_of_dense_and_of_sparse_qubos() -> None:
 def test_couplings_help_where_labels_exclude_each_other() -> None:
     found = {}
     for method in ("quant", "diag"):
-        problem, recipe = preset("best", "scene", source="generated", method=method, hidden=32)
-        network = new_network(problem, recipe)
-        loss, optimizer = make_loss(recipe), Adam(1e-2)
-        fit(network, problem, loss, optimizer=optimizer, epochs=20, batch_size=50, instances=250, validation=None)
-        found[method] = evaluate(network, problem).metrics["accuracy"]
+        options = {"source": "generated", "epochs": 10, "instances": 250, "batch_size": 50}
+        problem, recipe = preset("best", "scene", method=method, **options)
+        found[method] = evaluate(train(problem, recipe), problem).metrics["accuracy"]
     assert found["quant"] > found["diag"] + 0.02

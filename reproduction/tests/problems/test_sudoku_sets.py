@@ -1,4 +1,4 @@
-"""Published sets of Sudokus, read from small files in the compact form."""
+"""Published sets of Sudokus."""
 
 from __future__ import annotations
 
@@ -29,12 +29,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_compact_file_has_the_same_puzzles(folder: Path) -> None:
     arrays = {"satnet_puzzle": PUZZLES, "satnet_solution": GRIDS}
     arrays |= {"rrn_validation_puzzle": PUZZLES[:36], "rrn_validation_solution": GRIDS[:36]}
-    arrays |= {"rrn_test_puzzle": PUZZLES[36:].reshape(2, 2, 81), "rrn_test_solution": GRIDS[36:].reshape(2, 2, 81)}
-    np.savez(folder / "sudoku9.npz", **{name: array.numpy().astype(np.uint8) for name, array in arrays.items()})  # type: ignore[arg-type]
+    arrays |= {
+        "rrn_test_puzzle": PUZZLES[36:].reshape(2, 2, 81),
+        "rrn_test_solution": GRIDS[36:].reshape(2, 2, 81),
+    }
+    np.savez(
+        folder / "sudoku9.npz", **{name: array.numpy().astype(np.uint8) for name, array in arrays.items()}
+    )  # type: ignore[arg-type]
     assert torch.equal(load_set("rrn")["test"].puzzles, PUZZLES[36:])
     problem = SudokuSet(set="rrn", hints=34)
     drawn = problem.sample(8, torch.Generator().manual_seed(1), "test")
-    assert sorted(drawn.answer.tolist()) == sorted(GRIDS[36:].repeat(2, 1).tolist())  # each once before any again
+    assert sorted(drawn.answer.tolist()) == sorted(
+        GRIDS[36:].repeat(2, 1).tolist()
+    )  # each once before any again
     with pytest.raises(QubolearnError, match="no test puzzles with hints=17"):
         SudokuSet(set="rrn", hints=17).sample(1, torch.Generator(), "test")
 

@@ -1,4 +1,4 @@
-"""Visual Sudoku: rules and a reader's probabilities together, against an exact search for the most probable grid."""
+"""Visual Sudoku against exact search."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ import pytest
 import torch
 
 from quant_reproduction.datasets.files import clear_data_cache
-from quant_reproduction.problems.visual_sudoku import VisualSudoku, digit_scores, most_probable_grid, reader_costs
+from quant_reproduction.problems.visual_sudoku import (
+    VisualSudoku,
+    digit_scores,
+    most_probable_grid,
+    reader_costs,
+)
 from qubolearn import SharedQubo, evaluate
 from qubolearn.errors import QubolearnError
 from qubolearn.problems.sudoku import rule_qubo
@@ -20,7 +25,7 @@ from qubolearn.random import stream
 
 @pytest.fixture
 def blurred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> VisualSudoku:
-    """Return puzzles of size 4 whose reader mistakes every fourth image for another digit."""
+    """Return puzzles whose reader mistakes every fourth image."""
     monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path))
     clear_data_cache()
     labels = np.sort(np.arange(2000) % 10)
@@ -63,7 +68,8 @@ def test_the_lowest_energy_is_the_most_probable_grid_and_corrects_the_reader(blu
     found = evaluate(network, blurred, instances=30)
     assert found.metrics["read"] < 0.5 < 0.8 < found.metrics["accuracy"]
     exact = [most_probable_grid(costs_of(p, 4)) for p in test.p]
-    right = [best is not None and best[1] == answer for best, answer in zip(exact, test.answer.tolist(), strict=True)]
+    grids = [best and best[1] for best in exact]
+    right = [grid == answer for grid, answer in zip(grids, test.answer.tolist(), strict=True)]
     assert found.metrics["accuracy"] == pytest.approx(np.mean(right))
     assert "0 images" in blurred.remarks(blurred.shown(test.p).clamp_min(1), test.p)[0]
 
@@ -76,13 +82,13 @@ def test_pictures_of_splits_differ_and_show_the_hints(blurred: VisualSudoku) -> 
     assert ((sure.shown(data.p) > 0).sum(1) >= 7).all()
     assert sure.clamp(data.p) is None
     true = torch.nn.functional.one_hot(labels, 10).float()
-    assert reader_costs(true[None, :16], torch.ones(1, 16, dtype=torch.bool), 4).max() == pytest.approx(27.63, abs=0.01)
+    costs = reader_costs(true[None, :16], torch.ones(1, 16, dtype=torch.bool), 4)
+    assert costs.max() == pytest.approx(27.63, abs=0.01)
 
 
 def test_damaged_scores_are_rejected(blurred: VisualSudoku, tmp_path: Path) -> None:
-    np.savez(tmp_path / "sudoku" / "mnist_test_scores.npz", scores=np.ones((3, 9), np.float32), label=np.arange(3))
-    with pytest.raises(QubolearnError, match=r"\[3, 9\]"):
-        blurred.sample(1, stream(0, "test"))
-    np.savez(tmp_path / "sudoku" / "mnist_test_scores.npz", scores=np.ones((3, 10), np.float32), label=np.arange(3))
-    with pytest.raises(QubolearnError, match="every digit"):
-        blurred.sample(1, stream(0, "test"))
+    file = tmp_path / "sudoku" / "mnist_test_scores.npz"
+    for columns, message in ((9, r"\[3, 9\]"), (10, "every digit")):
+        np.savez(file, scores=np.ones((3, columns), np.float32), label=np.arange(3))
+        with pytest.raises(QubolearnError, match=message):
+            blurred.sample(1, stream(0, "test"))

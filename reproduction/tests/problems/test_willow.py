@@ -1,4 +1,4 @@
-"""Willow on a small dataset made here (so that it always runs), and Direct's accuracy on the real one."""
+"""Willow, small and real."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return two classes of ten images: distorted copies of one constellation each, with one feature per keypoint."""
+    """Return two classes of ten distorted constellations."""
     random = np.random.default_rng(0)
     entries, features = [], []
     for class_name in ("car", "duck"):
@@ -92,7 +92,9 @@ def test_weights_against_loops(small: Path) -> None:
         naive = naive_weights(similarity, x, y, 0.4, 0.7)
         assert W[index].numpy() == pytest.approx(naive, abs=1e-5)
         naive[~np.eye(9, dtype=bool)] *= 3  # as in the paper: not divided by k
-        assert replace(problem, per_node=False).weights(pairs)[index].numpy() == pytest.approx(naive, abs=1e-5)
+        assert replace(problem, per_node=False).weights(pairs)[index].numpy() == pytest.approx(
+            naive, abs=1e-5
+        )
 
 
 @pytest.mark.parametrize("k", [2, 4, 10])
@@ -101,8 +103,10 @@ def test_instances_are_pairs_of_one_class_with_uniform_labels(small: Path, k: in
     images = problem.images()
     pairs = problem.sample_pairs(600, torch.Generator().manual_seed(0))
     assert bool((pairs.source != pairs.target).all())
-    assert all(images.classes[i] == images.classes[j] for i, j in zip(pairs.source, pairs.target, strict=True))
-    # node i of the first image is node P(i) of the second: the same keypoint
+    assert all(
+        images.classes[i] == images.classes[j] for i, j in zip(pairs.source, pairs.target, strict=True)
+    )
+    # node i of the first image is node P(i) of the second
     assert torch.equal(pairs.target_keypoints.gather(1, pairs.P), pairs.source_keypoints)
     assert all(len(set(row)) == k for row in pairs.source_keypoints.tolist())
     shares = torch.bincount(pairs.P[:, 0], minlength=k) / 600
@@ -131,7 +135,7 @@ def test_splits_share_no_image(small: Path) -> None:
 
 @pytest.mark.parametrize("split", [1, 2])
 def test_a_planted_copy_is_on_one_side(small: Path, split: int) -> None:
-    """A mirrored, badly compressed copy of a training picture takes the place of a test picture."""
+    """A mirrored, compressed training image becomes a test image."""
     images = read_willow(small)
     blind = {part: split_images(images, part, split, range(20))["car"] for part in SPLITS}
     tested, trained = (images.files[blind[part][0]] for part in ("test", "train"))
@@ -184,7 +188,7 @@ def test_bad_options(options: dict[str, object], message: str) -> None:
 def test_missing_data_and_small_classes(tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entries = json.loads((small / "willow_keypoints.json").read_text())
     (small / "willow_keypoints.json").write_text(json.dumps(entries[:13]))
-    with pytest.raises(QubolearnError, match="'duck'"):
+    with pytest.raises(QubolearnError, match="images of duck"):
         split_images(read_willow(small), "validation", 1, range(13))
     monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(QubolearnError, match="QUBOLEARN_DATA"):

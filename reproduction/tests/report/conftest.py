@@ -1,4 +1,4 @@
-"""Result files to report on, and their page in a real browser."""
+"""Result files, and their page."""
 
 import json
 import random
@@ -27,7 +27,10 @@ FIGURE = {
             "x": "error",
             "y": "count",
             "edges": [0, 1, 2, 3],
-            "series": [{"name": "exact", "counts": [3, 5, 1]}, {"name": "SA (simulated)", "counts": [2, 0, 7]}],
+            "series": [
+                {"name": "exact", "counts": [3, 5, 1]},
+                {"name": "SA (simulated)", "counts": [2, 0, 7]},
+            ],
         },
         {
             "kind": "lines",
@@ -40,7 +43,10 @@ FIGURE = {
         {
             "kind": "clouds",
             "title": "Clouds",
-            "series": [{"name": "before", "points": [[0, 0], [1, 2]]}, {"name": "after", "points": [[0, 1, 2]]}],
+            "series": [
+                {"name": "before", "points": [[0, 0], [1, 2]]},
+                {"name": "after", "points": [[0, 1, 2]]},
+            ],
             "lines": [[[0, 0], [1, 2]]],
         },
         {
@@ -56,7 +62,7 @@ FIGURE = {
 
 @pytest.fixture(scope="session")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return records of most full jobs with random numbers: some entries are complete, one has no record."""
+    """Return random records of most full jobs; one entry has none."""
     folder, chance, made = tmp_path_factory.mktemp("results"), random.Random(0), provenance()
     for name, entry in ENTRIES.items():
         for job in entry.jobs(SEEDS, False):
@@ -70,7 +76,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def metrics_by_chance(job: Job, chance: random.Random) -> dict[str, Any]:
-    """Return numbers under every label that the item's tables and figures read."""
+    """Return numbers under every label that the item reads."""
     if job.task == "chip-view":
         cost = {"fits": True, "qubits": 12.0, "mean_chain": 1.5, "longest_chain": 2.0, "per_anneal": 330}
         return {"chip": {"bits": 8, "couplers": 28, "chip": "pegasus", **cost}}
@@ -95,7 +101,7 @@ def page(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def opened(browser: Any, page: Path) -> Callable[[int], Any]:
-    """Return a function that opens the page in a window of a given width."""
+    """Return a function that opens the page at a given width."""
 
     def open_at(width: int) -> Any:
         browser.open(page, width)

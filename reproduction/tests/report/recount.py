@@ -1,6 +1,6 @@
-"""A hostile reader's recount of all verdicts from the raw records and the paper's data file.
+"""Recount all verdicts from raw records and the paper's data file.
 
-It imports nothing of the package: places, statistics and counts are written here again. Run it as
+Nothing of the package is imported. Run it as
 ``python recount.py reproduction/results``.
 """
 
@@ -37,12 +37,12 @@ def under_noise(item: str, job_row: str) -> Where:
 
 
 def trained_with_noise(row: str, protocol: str) -> tuple[str, str, str, str]:
-    """Return the place of networks trained with noise, as those of our own inputs always are."""
+    """Return the place of networks trained with noise."""
     return under_noise("rotation" if protocol == "c" else "rotation-trained", "L3 H32")(row, protocol)
 
 
 def as_released(table: str, row: str) -> tuple[str, str, str, str]:
-    """Return the place of (r); sizes of rotations are scored at 1 % wrong matches."""
+    """Return the place of (r); rotations have 1 % wrong matches."""
     if table in ("Table 1a", "Table 1b"):
         return "released-graphs", *((row, "(r) quant") if table == "Table 1a" else WILLOW), "exhaustive"
     item = (
@@ -56,13 +56,14 @@ def as_released(table: str, row: str) -> tuple[str, str, str, str]:
         return item, "L5 H78", "(r) quant", f"interval {row.split()[0]}"
     column = "(r) quant, noisy" if table == "Table 12b" else "(r) quant"
     label = "exhaustive" if row[:2] == "0 " else f"noise {row.split()[0]}%"
-    return (item, "L5 H78" if table == "Table 8" else "L3 H32", column, label) if table != "Table 9" else ("",) * 4
+    size = "L5 H78" if table == "Table 8" else "L3 H32"
+    return (item, size, column, label) if table != "Table 9" else ("",) * 4
 
 
 WILLOW = ("L5 H78", "(r) quant, Willow")
 GRAPHS = {"a": "quant, paper", "b": "quant, best", "c": "quant, best"}
 ANNEALED = {"a": "(a) ours", "b": "ours", "c": "ours"}
-#: table -> row of the paper and protocol -> item, row and column of our jobs, and the test in their records
+#: table -> row of the paper and protocol -> item, row, column, test
 OURS: dict[str, Where] = {
     "Table 1a": lambda row, protocol: ("randgraph", row, GRAPHS[protocol], "exhaustive"),
     "Table 1b": at_size("willow"),
@@ -70,7 +71,12 @@ OURS: dict[str, Where] = {
     "Table 3": at_size("rotation"),
     "Table 4b": at_size("pointset"),
     "Table 4c": at_size("rotation"),
-    "Table 6": lambda row, protocol: ("pointset", "L5 H78", f"({protocol}) quant", f"interval {row.split()[0]}"),
+    "Table 6": lambda row, protocol: (
+        "pointset",
+        "L5 H78",
+        f"({protocol}) quant",
+        f"interval {row.split()[0]}",
+    ),
     "Table 7": under_noise("rotation", "L3 H32"),
     "Table 8": under_noise("pointset", "L5 H78"),
     "Table 9": lambda row, protocol: ("success", row, ANNEALED[protocol], "quantum"),
@@ -80,17 +86,19 @@ OURS: dict[str, Where] = {
     "Table 14": under_noise("pointset", "L3 H32"),
 }
 SHARES = {"accuracy", "success_probability"}  # of 1, where the paper has %
-#: Test shapes or images per training shape or image of random splits.
+#: Test items per training item of random splits.
 OVERLAPS = {"pointset": 0.1, "rotation": 0.1, "rotation-trained": 0.1, "willow": 0.3}
 
 
 def stored(results: Path) -> list[dict[str, Any]]:
     """Return all records of a folder."""
-    return [json.loads(line) for path in sorted(results.glob("*.jsonl")) for line in path.read_text().splitlines()]
+    return [
+        json.loads(line) for path in sorted(results.glob("*.jsonl")) for line in path.read_text().splitlines()
+    ]
 
 
 def recount(results: Path, protocol: str) -> Counter[str]:
-    """Return verdicts of the paper's numbers in its columns Ours, and of Table 5, whose columns are both its own.
+    """Return verdicts of the paper's numbers, and of Table 5.
 
     "within 10 %" counts some of the reproduced ones again.
     """
@@ -102,7 +110,7 @@ def recount(results: Path, protocol: str) -> Counter[str]:
     for table in json.loads(PAPER.read_text(), parse_float=str)["tables"]:
         for cell in table["cells"]:
             if table["name"] == "Table 5":
-                column, text = {"SA": ("SA", "exact"), "QA": ("QA (simulated)", "exact")}[cell["column"]]
+                column, text = {"SA": ("SA", "SA"), "QA": ("QA (simulated)", "exact")}[cell["column"]]
                 place = {
                     "a": ("training-raw", "k=5", f"(a) {text}, 450 epochs"),
                     "c": ("training-solver", "k=5", column),
@@ -134,7 +142,10 @@ def verdict(
     scale, paper, n = 100.0 if more_is_better else 1.0, float(printed), len(tests)
     values = [scale * test[metric] for test in tests]
     half_digit = 0.5 * 10.0 ** -len(printed.partition(".")[2])
-    mean, variance = statistics.mean(values), max(statistics.variance(values), scale**2 * floor(tests, metric))
+    mean, variance = (
+        statistics.mean(values),
+        max(statistics.variance(values), scale**2 * floor(tests, metric)),
+    )
     half = stats.t.ppf(0.95, n - 1) * math.sqrt(variance * (1 / n + overlap))
 
     def within(share: float) -> bool:
@@ -155,14 +166,16 @@ def verdict(
 
 
 def floor(tests: list[dict[str, Any]], metric: str) -> float:
-    """Return the variance of one seed's number by its instances alone, as a share of 1 or in square degrees."""
+    """Return one seed's variance by its instances, of 1 or degrees²."""
     instances = min((test["instances"] for test in tests if test.get("instances")), default=0)
     if not instances:
         return 0.0
     if metric == "success_probability":
         return statistics.fmean(test["success_probability_deviation"] ** 2 for test in tests) / instances
     if metric == "degrees":
-        kept = [np.frombuffer(zlib.decompress(base64.b64decode(test["scores"])), "<u2") / 100 for test in tests]
+        kept = [
+            np.frombuffer(zlib.decompress(base64.b64decode(test["scores"])), "<u2") / 100 for test in tests
+        ]
         return statistics.fmean(float(scores.var(ddof=1)) for scores in kept) / instances
     if metric == "degrees_median":
         return 0.0

@@ -1,4 +1,4 @@
-"""The page in a real browser: it opens from disk without errors, loads nothing, and fits a phone."""
+"""The page in a real browser."""
 
 import json
 from collections.abc import Callable

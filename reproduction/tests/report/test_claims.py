@@ -13,20 +13,17 @@ from scipy import stats
 from quant_reproduction.grid.jobs import packed
 from quant_reproduction.grid.paper import paper
 from quant_reproduction.grid.views import Cell
-from quant_reproduction.report.claims import Pair, check_claims
-from quant_reproduction.report.compare import (
-    OVERLAPS,
-    compare,
-    count_controls,
-    count_verdicts,
-)
+from quant_reproduction.report.claims import Checked, check_claims
+from quant_reproduction.report.compare import OVERLAPS, compare, count_controls, count_verdicts
 from qubolearn.problems import make_problem
 
 SIZES = ("L3 H32", "L3 H78", "L5 H32", "L5 H78")
+FULL = "Rotations: a full QUBO"
+Cells = dict[str, dict[tuple[str, str], Cell]]
 
 
-def rotations(quant: list[float], diag: list[float], spread: float = 0.0) -> dict[str, dict[tuple[str, str], Cell]]:
-    """Return four seeds each; quant deviates from its means by ``spread``, diag in the opposite direction."""
+def rotations(quant: list[float], diag: list[float], spread: float = 0.0) -> Cells:
+    """Return four seeds each; quant and diag deviate oppositely."""
     records = tuple({"metrics": {"training_seconds": 36.0}, "job": {"seed": seed}} for seed in range(4))
     cells = {}
     for column, means, sign in (("quant", quant, 1), ("diag", diag, -1)):
@@ -37,41 +34,46 @@ def rotations(quant: list[float], diag: list[float], spread: float = 0.0) -> dic
     return {"rotation": cells}
 
 
-def answer(text: str, found: dict[str, dict[tuple[str, str], Cell]], source: str = "a") -> str:
-    checked = next(checked for checked in check_claims(paper(), found) if checked.claim.text.startswith(text))
-    return checked.answer(source)
+def checked(text: str, found: Cells) -> Checked:
+    return next(each for each in check_claims(paper(), found) if each.claim.text.startswith(text))
+
+
+def answer(text: str, found: Cells, source: Any = "a") -> str:
+    return checked(text, found).answer(source)
 
 
 @pytest.mark.parametrize("source", ["a", "c"])
-def test_a_claim_about_all_sizes_needs_all_of_them(source: str) -> None:
-    text = "Rotations: a full QUBO"
-    assert answer(text, rotations([1, 1, 1, 1], [2, 2, 2, 2]), source) == "holds"
-    assert answer(text, rotations([1, 1, 3, 1], [2, 2, 2, 2]), source) == "does not hold"
-    assert answer(text, rotations([1, 1, 2, 1], [2, 2, 2, 2]), source) == "does not hold"  # equal is not better
-    assert answer(text, rotations([1, 1, 1], [2, 2, 2]), source) == "not measured"
-    assert answer(text, rotations([1, 1, 3], [2, 2, 2]), source) == "does not hold"  # one counterexample is enough
-    assert answer(text, {}, source) == "not measured"
-
-
-def test_disagreeing_seeds_are_inconclusive() -> None:
-    text = "Rotations: a full QUBO"
-    assert answer(text, rotations([1, 1, 1, 1], [2, 2, 2, 2], spread=0.05)) == "holds"
-    assert answer(text, rotations([1, 1, 1.9, 1], [2, 2, 2, 2], spread=0.5)) == "inconclusive"
-    assert answer(text, rotations([1, 1, 1.9, 9], [2, 2, 2, 2], spread=0.5)) == "does not hold"
+@pytest.mark.parametrize(
+    ("quant", "spread", "expected"),
+    [
+        ([1, 1, 1, 1], 0.0, "holds"),
+        ([1, 1, 3, 1], 0.0, "does not hold"),
+        ([1, 1, 2, 1], 0.0, "does not hold"),  # equal is not better
+        ([1, 1, 1], 0.0, "not measured"),
+        ([1, 1, 3], 0.0, "does not hold"),  # one counterexample is enough
+        ([], 0.0, "not measured"),
+        ([1, 1, 1, 1], 0.05, "holds"),
+        ([1, 1, 1.9, 1], 0.5, "inconclusive"),
+        ([1, 1, 1.9, 9], 0.5, "does not hold"),
+        ([math.nan] * 4, 0.0, "inconclusive"),
+    ],
+)
+def test_a_claim_about_all_sizes(quant: list[float], spread: float, expected: str, source: str) -> None:
+    assert answer(FULL, rotations(quant, [2] * len(quant), spread), source) == expected
 
 
 def test_seeds_are_paired_and_the_effect_has_an_interval() -> None:
-    """Seeds differ by far more than methods do, but all of them in the same way."""
+    """Seeds differ by far more than methods do."""
     found = rotations([1] * 4, [1.1] * 4)
     for (_, column), cell in found["rotation"].items():
         shift = 0.1 if "diag" in column else 0.0
         values = tuple(seed + shift for seed in (3.0, 1.0, 9.0, 4.0))
         object.__setattr__(cell, "values", (values, cell.values[1]))
-    (checked,) = [each for each in check_claims(paper(), found) if each.claim.text.startswith("Rotations: a full")]
-    assert checked.answer("a") == "holds"
-    gains = [pair.gain("a") for pair in checked.pairs]
-    assert all(gain is not None and gain.mean == pytest.approx(0.1) and gain.high - gain.low < 1e-6 for gain in gains)
-    assert checked.effect("a") == "4 of 4 agree, 0 disagree"
+    made = checked(FULL, found)
+    assert made.answer("a") == "holds"
+    gains = [pair.gain("a") for pair in made.pairs]
+    assert all(gain and gain == pytest.approx((0.1, 0.1, 0.1), abs=1e-6) for gain in gains)
+    assert made.effect("a") == "4 of 4 agree, 0 disagree"
 
 
 def test_one_seed_is_inconclusive_and_equal_accuracies_are_not_exact() -> None:
@@ -85,12 +87,8 @@ def test_one_seed_is_inconclusive_and_equal_accuracies_are_not_exact() -> None:
         pairs = next(each for each in all_of_it if "L_unique" in each.claim.text)
         return {pair.than[1]: pair.ordered("a") for pair in pairs.pairs}
 
-    assert ordered(3) == {"w/o L_unique": None, "w/o L_mlp": True}  # 1 % of 200 instances are two of them
-    assert ordered(1) == {"w/o L_unique": None, "w/o L_mlp": None}  # another training run may differ
-
-
-def one_pair(text: str, cells: dict[str, dict[tuple[str, str], Cell]]) -> Pair:
-    return next(each for each in check_claims(paper(), cells) if each.claim.text.startswith(text)).pairs[0]
+    assert ordered(3) == {"w/o L_unique": None, "w/o L_mlp": True}  # 1 % are two of 200
+    assert ordered(1) == {"w/o L_unique": None, "w/o L_mlp": None}  # another run may differ
 
 
 def seeded(values: Sequence[float], unit: Any = "degrees", first: int = 0, **more: Any) -> Cell:
@@ -99,18 +97,18 @@ def seeded(values: Sequence[float], unit: Any = "degrees", first: int = 0, **mor
 
 
 def test_one_of_many_comparisons_refutes_a_claim_only_if_it_is_not_chance() -> None:
-    """Four sizes; at one of them quant is worse by 2.16 ± 1.4 over five seeds: by chance in 1 of 39 cases."""
+    """Quant is worse by 2.16 ± 1.4 at one of four sizes: 1 in 39."""
     off = (-0.4, 1.4, -1.6, 1.2, -0.6)
 
-    def cells(worse: float, sizes: Sequence[str]) -> dict[str, dict[tuple[str, str], Cell]]:
-        made = {}
+    def cells(worse: float, sizes: Sequence[str]) -> Cells:
+        made = {(size, "(a) pure"): seeded([7.0] * 5) for size in sizes}
         for size in sizes:
             gap = [worse + each for each in off] if size == "L3 H78" else [-1.0] * 5
-            made[size, "(a) quant"], made[size, "(a) pure"] = seeded([7 + each for each in gap]), seeded([7.0] * 5)
+            made[size, "(a) quant"] = seeded([7 + each for each in gap])
         return {"pointset": made}
 
     text = "Point sets: better than Pure"
-    pairs = next(each for each in check_claims(paper(), cells(2.16, SIZES)) if each.claim.text == text).pairs
+    pairs = checked(text, cells(2.16, SIZES)).pairs
     assert [pair.ordered("a") for pair in pairs] == [True, False, True, True]  # each separately
     assert answer(text, cells(2.16, SIZES)) == "inconclusive"
     assert answer(text, cells(4.0, SIZES)) == "does not hold"
@@ -119,26 +117,27 @@ def test_one_of_many_comparisons_refutes_a_claim_only_if_it_is_not_chance() -> N
 
 
 def test_a_number_of_one_seed_is_paired_with_that_seed_alone() -> None:
-    """Three seeds against one are one pair: its other seeds are not known."""
-    cells = {"rotation": {("L3 H32", "(a) quant"): seeded([1.0, 1.1, 0.9]), ("L3 H32", "(a) diag"): seeded([2.0])}}
-    pair = one_pair("Rotations: a full QUBO", cells)
+    """Three seeds against one are one pair."""
+    cells = {("L3 H32", "(a) quant"): seeded([1.0, 1.1, 0.9]), ("L3 H32", "(a) diag"): seeded([2.0])}
+    pair = checked(FULL, {"rotation": cells}).pairs[0]
     assert pair.gains("a") == {0: 1.0}
     assert pair.ordered("a") is None
-    cells["rotation"]["L3 H32", "(a) diag"] = seeded([2.0, 9.0], first=1)
-    assert one_pair("Rotations: a full QUBO", cells).gains("a") == pytest.approx({1: 0.9, 2: 8.1})
+    cells["L3 H32", "(a) diag"] = seeded([2.0, 9.0], first=1)
+    pair = checked(FULL, {"rotation": cells}).pairs[0]
+    assert pair.gains("a") == pytest.approx({1: 0.9, 2: 8.1})
 
 
 def test_a_factor_widens_the_interval_as_well() -> None:
-    """Ten times a mean of 141 instances has ten times its error."""
     shown: dict[str, Any] = {"instances": (100,) * 3, "deviations": (0.1,) * 3}
-    cells = {("k=5", "(a) ours"): seeded([0.4] * 3, "%", **shown), ("k=5", "QGM inserted"): seeded([0.03] * 3, "%")}
-    assert one_pair("One anneal finds", {"success": cells}).min_variance("a") == pytest.approx(1.0)
-    cells["k=5", "QGM inserted"] = seeded([0.03] * 3, "%", **shown)
-    assert one_pair("One anneal finds", {"success": cells}).min_variance("a") == pytest.approx(101.0)
+    cells = {("k=5", "(a) ours"): seeded([0.4] * 3, "%", **shown)}
+    for more, variance in (({}, 1.0), (shown, 101.0)):
+        cells["k=5", "QGM inserted"] = seeded([0.03] * 3, "%", **more)
+        pair = checked("One anneal finds", {"success": cells}).pairs[0]
+        assert pair.min_variance("a") == pytest.approx(variance)
 
 
 def test_a_spread_over_instances_is_not_one_over_runs() -> None:
-    """Table 10 prints 86.0 ± 19 over 141 instances, so that its mean is known to 1.6."""
+    """Table 10: 86.0 ± 19 over 141 instances, a mean to ± 1.6."""
     cells = {("k=5, 450 epochs at 1e-5", "SA (neal), 10 sweeps"): seeded([0.92, 0.93, 0.94], "%")}
     made = [each for each in compare(paper(), {"second-best": cells}) if each.numbers["a"] is not None]
     assert [(each.column, each.verdict("a")) for each in made] == [("SA (neal), 10 sweeps", "reproduced")]
@@ -149,8 +148,9 @@ def test_a_spread_over_instances_is_not_one_over_runs() -> None:
 
 
 def test_splits_that_share_training_shapes_are_not_independent() -> None:
-    """Five random splits of 50 test and 500 training shapes: 1/5 + 1/10 of the variance, not 1/5 (Nadeau, Bengio)."""
-    values, asked = [5.0, 6.0, 7.0, 8.0, 9.0], {"protocol": "paper", "problem": {"name": "pointset", "split_seed": 1}}
+    """1/5 + 1/10 of the variance, not 1/5 (Nadeau, Bengio)."""
+    values = [5.0, 6.0, 7.0, 8.0, 9.0]
+    asked = {"protocol": "paper", "problem": {"name": "pointset", "split_seed": 1}}
 
     def half(options: dict[str, Any]) -> float:
         records = tuple({"metrics": {}, "job": {"seed": seed, "options": options}} for seed in range(5))
@@ -173,29 +173,26 @@ def test_splits_that_share_training_shapes_are_not_independent() -> None:
 def test_nan_is_not_better() -> None:
     made = [each for each in compare(paper(), rotations([math.nan] * 4, [])) if each.table.name == "Table 3"]
     assert {each.verdict("a") for each in made if each.column == "Ours"} == {"inconclusive"}
-    assert answer("Rotations: a full QUBO", rotations([math.nan] * 4, [2] * 4)) == "inconclusive"
 
 
 def test_the_paper_is_held_to_its_own_claims() -> None:
-    """At L3 H32 its Table 3 has 5.9 for Ours and 5.4 for Diag."""
-    (checked,) = [each for each in check_claims(paper(), {}) if each.claim.text.startswith("Rotations: a full QUBO")]
-    assert checked.answer("printed") == "does not hold"
-    assert checked.answer("a") == checked.answer("c") == "not measured"
+    assert answer(FULL, {}, "printed") == "does not hold"
 
 
 @pytest.mark.parametrize(("ours", "expected"), [(0.3, "holds"), (0.02, "does not hold")])
 def test_orders_of_magnitude(ours: float, expected: str) -> None:
-    cells = {("k=5", "(a) ours"): Cell(((ours, ours),), "%"), ("k=5", "QGM inserted"): Cell(((0.0022, 0.0022),), "%")}
+    shares = {("k=5", "(a) ours"): ours, ("k=5", "QGM inserted"): 0.0022}
+    cells = {place: Cell(((share, share),), "%") for place, share in shares.items()}
     assert answer("One anneal finds", {"success": cells}) == expected
 
 
 def test_verdicts_need_more_than_the_spread_of_seeds_and_the_last_digit() -> None:
-    """Table 11, Ours, without the paper's spread: 6.0, 4.0, 3.7, 3.7, of the seeds' medians."""
 
     def verdicts(*means: float, spread: float) -> list[str]:
         found = rotations(list(means), [], spread)
-        made = [each for each in compare(paper(), found) if each.table.name == "Table 3" and each.column == "Ours"]
-        return [replace(each, paper_spread=None).verdict("a") for each in made]
+        made = [each for each in compare(paper(), found) if each.table.name == "Table 3"]
+        ours = [replace(each, paper_spread=None) for each in made if each.column == "Ours"]
+        return [each.verdict("a") for each in ours]
 
     assert verdicts(5.94, 4.0, 3.8, spread=0.0) == ["reproduced"] * 3 + ["not measured"]
     assert verdicts(5.94, 4.0, 3.8, spread=3.0) == ["inconclusive"] * 3 + ["not measured"]
@@ -203,7 +200,6 @@ def test_verdicts_need_more_than_the_spread_of_seeds_and_the_last_digit() -> Non
 
 
 def test_the_papers_own_spread_widens_the_interval() -> None:
-    """Table 3, L3 H32: 5.9 ± 3.0 over three runs."""
     made = [each for each in compare(paper(), rotations([4.0], [])) if each.table.name == "Table 3"]
     first = next(each for each in made if each.column == "Ours")
     assert first.verdict("a") == "inconclusive"
@@ -211,7 +207,6 @@ def test_the_papers_own_spread_widens_the_interval() -> None:
 
 
 def test_diag_is_the_control_of_what_the_recipe_does() -> None:
-    """Table 3, Ours: 5.9, 4.1, 3.7, 3.4; Diag is held against the same numbers."""
     made = compare(paper(), rotations([1.0] * 4, [1.0, 1.0, 9.0]))
     only = [replace(each, paper_spread=None) for each in made if each.table.name == "Table 3"]
     assert count_controls(only, "a") == {"Diag": (2, 3), "Pure": (0, 0)}
@@ -219,28 +214,20 @@ def test_diag_is_the_control_of_what_the_recipe_does() -> None:
 
 
 def test_instances_are_paired_if_records_store_their_scores() -> None:
-    """Two methods that err on the same hard instances differ by far less than their instances do."""
     rng = np.random.default_rng(0)
     hard = torch.from_numpy(rng.gamma(1.0, 20.0, 200))
     records = tuple({"metrics": {}, "job": {"seed": seed}} for seed in range(3))
 
-    def cells(shift: Sequence[float], scores: bool) -> dict[str, dict[tuple[str, str], Cell]]:
-        made = {}
-        for column, sign in (("quant", 0.0), ("diag", 1.0)):
-            each = [hard + sign * by for by in shift]
-            kept = tuple(packed(one) for one in each) if scores else ()
-            values = (tuple(float(one.mean()) for one in each), (1.0 + sign,) * 3)
-            made |= {(size, f"(a) {column}"): Cell(values, "degrees", records, (200,) * 3, kept) for size in SIZES}
-        return {"rotation": made}
-
-    text = "Rotations: a full QUBO"
-    assert answer(text, cells([0.5, 0.5, 0.5], True)) == "holds"
-    unpaired = next(each for each in check_claims(paper(), cells([0.5] * 3, True)) if each.claim.text.startswith(text))
-    first, second = unpaired.pairs[0].numbers["a"] or ()
+    cells = {}
+    for column, shift in (("(a) quant", 0.0), ("(a) diag", 0.5)):
+        values = ((float((hard + shift).mean()),) * 3, (1.0 + shift,) * 3)
+        made = Cell(values, "degrees", records, (200,) * 3, (packed(hard + shift),) * 3)
+        cells |= {(size, column): made for size in SIZES}
+    paired = checked(FULL, {"rotation": cells})
+    assert paired.answer("a") == "holds"
+    first, second = paired.pairs[0].numbers["a"] or ()
     assert first.min_variance + second.min_variance > 1  # unpaired instances
-    noisy = cells([0.5, 0.5, 0.5], True)
-    shuffled = {
-        at: replace(cell, scores=tuple(packed(hard[rng.permutation(200)]) for _ in range(3)))
-        for at, cell in noisy["rotation"].items()
-    }
-    assert answer(text, {"rotation": shuffled}) == "inconclusive"  # equal seeds, but instances that are not
+    for place, cell in cells.items():
+        scores = tuple(packed(hard[rng.permutation(200)]) for _ in range(3))
+        cells[place] = replace(cell, scores=scores)
+    assert answer(FULL, {"rotation": cells}) == "inconclusive"  # equal seeds, unequal instances

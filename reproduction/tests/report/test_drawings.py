@@ -1,4 +1,4 @@
-"""Drawings put numbers where they belong, give a name one color, and escape texts of records."""
+"""Drawings."""
 
 import json
 import re
@@ -43,7 +43,7 @@ def test_a_figure_has_all_panels_titles_and_the_legend() -> None:
 
 
 def matches(*names: str) -> dict[str, Any]:
-    """Return a panel of matches of these kinds, each a point and its line."""
+    """Return a panel of matches of these kinds."""
     series = [{"name": name, "points": [[i, 0], [i, 1]]} for i, name in enumerate(names)]
     return panel("clouds", series=series, lines=[each["points"] for each in series])
 
@@ -64,10 +64,11 @@ def test_damaged_figures_are_named_not_drawn(damaged: Any) -> None:
 
 
 def test_text_of_records_is_escaped() -> None:
-    """Markup and formulas stay text, in any alphabet."""
     nasty = '<script>alert(1)</script>" $x_1$ $\\frac 漢字'
     series = [{"name": nasty, "points": [[0, 1], [1, 2]]}]
-    text = _draw(JOB, {"title": nasty, "note": nasty, "panels": [panel("lines", title=nasty, x=nasty, series=series)]})
+    text = _draw(
+        JOB, {"title": nasty, "note": nasty, "panels": [panel("lines", title=nasty, x=nasty, series=series)]}
+    )
     assert "<script" not in text
     assert ElementTree.fromstring(text.replace("xlink:href", "href")).get("aria-label", "").startswith(nasty)
 

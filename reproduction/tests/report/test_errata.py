@@ -1,4 +1,4 @@
-"""Findings about the paper are arithmetic on its own numbers; the charts' numbers are those of its LaTeX."""
+"""Findings about the paper."""
 
 import os
 import re
@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from quant_reproduction.cli import main
-from quant_reproduction.report.errata import findings, gradient_of_gap, ising_as_printed, series, unique_as_printed
+from quant_reproduction.report import errata
+from quant_reproduction.report.errata import findings, series
 from quant_reproduction.report.summary import gather
 
 TEX = Path(os.environ.get("QUBOLEARN_PAPER") or Path(__file__).parents[4] / "shared/paper/quant-paper.tex")
@@ -33,9 +34,9 @@ def test_findings_without_results(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_the_printed_formulas_fail_brute_force() -> None:
-    assert ising_as_printed(200) < 100
-    assert gradient_of_gap(50) == (50, 0)
-    lifted, above = unique_as_printed(100)
+    assert errata.ising_as_printed(200) < 100
+    assert errata.gradient_of_gap(50) == (50, 0)
+    lifted, above = errata.unique_as_printed(100)
     assert lifted == above > 50
 
 

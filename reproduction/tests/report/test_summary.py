@@ -1,4 +1,4 @@
-"""The summary against the result files, counted from the raw JSON and the paper's data file alone."""
+"""The summary against the result files."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,8 @@ def test_the_readme_gives_the_counts_of_the_records() -> None:
         measured = found.total() - found["within 10 %"] - found["not measured"]
         assert f"{found['reproduced']} of the {measured} numbers" in text
         assert f"({found['within 10 %']} within 10 %)" in text
-        assert f"{found['better']} are better, {found['worse']} worse and {found['inconclusive']} inconclusive" in text
+        better, worse, unknown = (found[name] for name in ("better", "worse", "inconclusive"))
+        assert f"{better} are better, {worse} worse and {unknown} inconclusive" in text
     assert f"better in {recount(RECORDS, 'c')['better']}" in text
 
 
@@ -44,7 +45,7 @@ def test_a_folder_that_is_not_complete_is_counted_as_it_is(results: Path) -> Non
 
 
 def test_a_better_result_changes_the_summary(results: Path, tmp_path: Path) -> None:
-    """Not the same numbers whatever the files hold: with the best possible results all cells are better."""
+    """With the best possible results all cells are better."""
     for record in stored(results):
         for test in record["metrics"].values():
             if isinstance(test, dict):
@@ -84,7 +85,6 @@ def test_text_from_records_is_escaped(results: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("table", [table.name for table in paper().tables])
 def test_every_table_of_the_paper_has_its_view(table: str) -> None:
-    """And ours stands where the data file says that it does, in the jobs of a full run."""
     source = paper().table(table)
     _, view = find_view(source.view)
     assert view.better == source.better

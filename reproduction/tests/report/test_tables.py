@@ -1,4 +1,4 @@
-"""Every table in README and docs is what the result files contain."""
+"""Tables of README and docs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def test_tables_are_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
     pages = [str(page) for page in sorted((ROOT / "docs").glob("*.md"))]
     if not pages:
         pytest.skip("the pages of the reproduction are not in reproduction/docs yet")
-    assert main(["tables", *pages, "--results", str(ROOT / "results"), "--check"]) == 0, capsys.readouterr().err
+    assert main(["tables", *pages, "--results", str(ROOT / "results"), "--check"]) == 0, (
+        capsys.readouterr().err
+    )
 
 
 def test_a_table_without_results_is_an_error(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 """Embed a QUBO's graph on a chip, in as many disjoint copies as one anneal holds.
 
-An embedding maps each bit to a chain of qubits; a tile is one embedding of a graph, and tiles share no qubit. Patterns
-of :mod:`qubolearn.chips.topologies` are placed directly, with chains of one qubit. Any other graph is minor-embedded
-in the smallest corner of the chip that holds it. The embedding is then copied over the chip, which is periodic; copies
-that would use a broken qubit or coupler are left out. docs/libraries.md compares with minorminer's own search.
+An embedding maps each bit to a chain of qubits; a tile is one embedding, and tiles share no qubit.
+Patterns of :mod:`qubolearn.chips.topologies` are placed directly. Any other graph is minor-embedded
+in the smallest corner of the chip that holds it, and copied over the chip where qubits and couplers
+work. docs/libraries.md compares with minorminer's own search.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
+from operator import add
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
@@ -25,29 +26,29 @@ __all__ = ["Chip", "Coupler", "DoesNotFit", "EmbedReport", "Tile", "Tiling", "em
 
 Coupler = tuple[int, int]
 Tile = tuple[tuple[int, ...], ...]  # bit -> its chain, as indices of qubits
-Spot = tuple[Cell, int]  # a cell and a slot in it: a qubit's place, such that a translation adds to the cell
+Spot = tuple[Cell, int]  # a qubit's place: a cell and a slot in it
 
-#: Above this many couplers only the polynomial clique embedding is tried: the heuristic takes minutes.
+#: Above this many couplers the heuristic takes minutes: cliques only.
 MAX_HEURISTIC_COUPLERS = 500
-#: Up to here minorminer's clique embedding ends the process with std::bad_alloc (0.2.22: Chimera 3-4, Zephyr 5-8 bits).
+#: Up to here minorminer's cliques may end the process: std::bad_alloc (0.2.22).
 MAX_TINY_CLIQUE = 8
-#: Seeds of minor embedding to try; the shortest embedding is copied over the chip.
+#: Seeds of minor embedding to try.
 ATTEMPTS = 4
 
 
 @dataclass(frozen=True)
 class Chip:
-    """The working graph of a chip; two chips are equal if their working graphs are."""
+    """The working graph of a chip, by which chips are compared."""
 
     family: str
-    shape: tuple[int, ...]  # as D-Wave states it: [m, n, t] for Chimera, [m] for Pegasus, [m, t] for Zephyr
+    shape: tuple[int, ...]  # [m, n, t] for Chimera, [m] for Pegasus, [m, t] for Zephyr
     digest: str  # of qubits and couplers
-    graph: networkx.Graph = field(compare=False, repr=False)  # nodes are D-Wave's indices of qubits
+    graph: networkx.Graph = field(compare=False, repr=False)  # of D-Wave's indices
 
     @staticmethod
     @lru_cache(maxsize=8)
     def ideal(family: str, size: int) -> Chip:
-        """Return a chip without defects, such as ``Chip.ideal("pegasus", 16)`` for Advantage."""
+        """Return a chip without defects: ``Chip.ideal("pegasus", 16)`` is an Advantage."""
         if family not in FAMILIES:
             raise unknown_name("chip", family, FAMILIES)
         if not 2 <= size <= 64:
@@ -58,11 +59,10 @@ class Chip:
 
     @staticmethod
     def of(family: str, shape: Sequence[int], qubits: Iterable[int], couplers: Iterable[Coupler]) -> Chip:
-        """Return a chip with these working qubits and couplers."""
         import networkx
 
         if family not in FAMILIES or (family != "pegasus" and shape[-1] != 4):
-            raise QubolearnError(f"chip {family} of shape {list(shape)}; expected chimera, pegasus or zephyr, t=4")
+            raise QubolearnError(f"chip {family} {list(shape)}; expected chimera, pegasus or zephyr, t=4")
         nodes = sorted(qubits)
         edges = sorted((min(edge), max(edge)) for edge in couplers)
         graph = networkx.Graph()
@@ -84,16 +84,16 @@ class Tiling:
 
 
 def find_tiles(n: int, couplers: Iterable[Coupler], chip: Chip) -> Tiling:
-    """Return disjoint embeddings of the graph, as many as are found; raise if there is none. Cached."""
+    """Return disjoint embeddings of the graph; raise if there are none. Cached."""
     wanted = frozenset((min(pair), max(pair)) for pair in couplers)
-    if n > len(chip.graph) or len(wanted) > chip.graph.number_of_edges():  # each needs a coupler of the chip
+    if n > len(chip.graph) or len(wanted) > chip.graph.number_of_edges():
         raise _too_small(n, wanted, chip)
     if not wanted:
         qubits, starts = list(chip.graph), range(0, len(chip.graph) - n + 1, n)
         return Tiling("direct", tuple(tuple((q,) for q in qubits[start : start + n]) for start in starts))
-    for name in dict.fromkeys(["chimera", chip.family]):  # Chimera first: it needs the fewest couplers to be intact
+    # Chimera first: it needs the fewest couplers to be intact
+    for name in dict.fromkeys(["chimera", chip.family]):
         if n <= FAMILIES[name].room and wanted <= set(topology(name, n).couplers):
-            # The whole pattern is placed, so that QUBOs with some zero couplers share one cached tiling.
             tiling = _direct_tiles(name, n, chip)
             if tiling.tiles:
                 return tiling
@@ -105,15 +105,13 @@ class DoesNotFit(QubolearnError):
 
 
 def _too_small(n: int, couplers: frozenset[Coupler], chip: Chip) -> DoesNotFit:
-    return DoesNotFit(
-        f"n={n} bits with {len(couplers)} couplers do not fit on the chip {chip}; "
-        "use a larger chip, fewer bits or a sparser topology"
-    )
+    remedy = "use a larger chip, fewer bits or a sparser topology"
+    return DoesNotFit(f"n={n} bits with {len(couplers)} couplers do not fit on the chip {chip}; {remedy}")
 
 
 @dataclass(frozen=True)
 class EmbedReport:
-    """The cost of a graph on a chip; minor embeddings are averaged over ``seeds`` seeds."""
+    """The cost of a graph on a chip, averaged over ``seeds`` minor embeddings."""
 
     topology: str
     logical_qubits: int
@@ -124,14 +122,14 @@ class EmbedReport:
     seeds: int
     physical_qubits: float
     physical_qubits_deviation: float  # over the embeddings
-    physical_qubits_best: int  # of the embedding that is copied over the chip
+    physical_qubits_best: int  # of the embedding that is copied
     chain_mean: float
     chain_max: float  # the longest chain, averaged over seeds
     instances_per_anneal: int
 
 
 def embed_report(pattern: Topology, chip: str = "pegasus", size: int | None = None) -> EmbedReport:
-    """Return qubits, chain lengths and instances per anneal of a graph; by default on the largest chip built.
+    """Return the cost of a graph, by default on the largest chip built.
 
     >>> report = embed_report(topology("chimera", 8), "pegasus", 16)
     >>> report.physical_qubits, report.instances_per_anneal
@@ -171,11 +169,11 @@ def _direct_tiles(name: str, n: int, chip: Chip) -> Tiling:
 
 @lru_cache(maxsize=64)
 def _minor_tiles(n: int, couplers: frozenset[Coupler], chip: Chip) -> Tiling:
-    candidates = _minor_embeddings(n, couplers, chip)
-    tiles = _copies(min(candidates, key=lambda chains: sum(map(len, chains))), couplers, chip) if candidates else ()
+    candidates = sorted(_minor_embeddings(n, couplers, chip), key=lambda chains: sum(map(len, chains)))
+    tiles = _copies(candidates[0], couplers, chip) if candidates else ()
     if not tiles:  # one embedding around the chip's defects
-        find_embedding, _ = _minorminer()
-        chains: dict[int, Any] = find_embedding(_graph(n, couplers), chip.graph, random_seed=0, tries=3, timeout=60)
+        find, _ = _minorminer()
+        chains = find(_graph(n, couplers), chip.graph, random_seed=0, tries=3, timeout=60)
         if not chains:
             raise _too_small(n, couplers, chip)
         tiles = (tuple(tuple(chains[bit]) for bit in range(n)),)
@@ -183,14 +181,14 @@ def _minor_tiles(n: int, couplers: frozenset[Coupler], chip: Chip) -> Tiling:
 
 
 def _minor_embeddings(n: int, couplers: frozenset[Coupler], chip: Chip) -> list[list[list[Spot]]]:
-    """Return embeddings of several seeds; of one if only the clique embedding is tried, which hardly depends on it."""
+    """Return embeddings of several seeds, or one clique embedding."""
     seeds = range(ATTEMPTS if len(couplers) <= MAX_HEURISTIC_COUPLERS else 1)
     found = [_minor_embedding(n, couplers, chip.family, chip.shape[0], seed) for seed in seeds]
     return [chains for chains in found if chains]
 
 
 def _copies(chains: list[list[Spot]], couplers: frozenset[Coupler], chip: Chip) -> tuple[Tile, ...]:
-    """Return disjoint translated and mirrored embeddings that fit on the chip's working qubits."""
+    """Return disjoint translated and mirrored embeddings on working qubits."""
     spots = _spots(chip)
     cells = sorted({cell for cell, _ in spots})
     mirrored = [[FAMILIES[chip.family].mirror(*spot) for spot in chain] for chain in chains]
@@ -198,11 +196,9 @@ def _copies(chains: list[list[Spot]], couplers: frozenset[Coupler], chip: Chip) 
     for source in (chains, mirrored):
         anchor = min(cell for chain in source for cell, _ in chain)
         for target in cells:
-            shift = tuple(b - a for a, b in zip(anchor, target, strict=True))
-            tile = tuple(
-                tuple(spots.get((tuple(map(sum, zip(cell, shift, strict=True))), slot), -1) for cell, slot in chain)
-                for chain in source
-            )
+            shift = [b - a for a, b in zip(anchor, target, strict=True)]
+            moved = [[(tuple(map(add, cell, shift)), slot) for cell, slot in chain] for chain in source]
+            tile = tuple(tuple(spots.get(spot, -1) for spot in chain) for chain in moved)
             qubits = frozenset(q for chain in tile for q in chain)
             if -1 not in qubits and qubits not in found and _is_embedding(tile, couplers, chip.graph):
                 found[qubits] = tile
@@ -210,16 +206,17 @@ def _copies(chains: list[list[Spot]], couplers: frozenset[Coupler], chip: Chip) 
 
 
 def _is_embedding(tile: Tile, couplers: frozenset[Coupler], graph: networkx.Graph) -> bool:
-    """Return True if chains are connected and each coupler of the QUBO has one between its chains."""
+    """Return True if chains are connected and have all couplers of the QUBO."""
     import networkx
 
     bit_of = {qubit: bit for bit, chain in enumerate(tile) for qubit in chain}
     joined = {(bit, bit_of.get(other)) for qubit, bit in bit_of.items() for other in graph.adj[qubit]}
-    return couplers <= joined and all(len(chain) == 1 or networkx.is_connected(graph.subgraph(chain)) for chain in tile)
+    chains = (graph.subgraph(chain) for chain in tile if len(chain) > 1)
+    return couplers <= joined and all(map(networkx.is_connected, chains))
 
 
 def _disjoint(tiles: list[Tile]) -> tuple[Tile, ...]:
-    """Choose many disjoint tiles: next always the one that blocks the fewest others; ties in the given order."""
+    """Choose disjoint tiles: next the one that blocks the fewest others."""
     users: dict[int, set[int]] = {}
     for index, tile in enumerate(tiles):
         for chain in tile:
@@ -240,7 +237,7 @@ def _disjoint(tiles: list[Tile]) -> tuple[Tile, ...]:
 
 
 def _spot_on(family: str, name: str, qubit: Qubit) -> Spot:
-    """Return the place of a pattern's qubit on a chip: its own, or that of the same cell of a Chimera grid."""
+    """Return the place of a pattern's qubit on a chip, also of a Chimera pattern."""
     cell, slot = FAMILIES[name].place(qubit)
     if family == name:
         return cell, slot
@@ -250,7 +247,7 @@ def _spot_on(family: str, name: str, qubit: Qubit) -> Spot:
 
 @lru_cache(maxsize=16)
 def _spots(chip: Chip) -> dict[Spot, int]:
-    """Return D-Wave's index of the working qubit at each place; on Pegasus, only of those with nice coordinates."""
+    """Return D-Wave's index of the working qubit at each place."""
     import dwave.graphs as graphs
 
     convert = getattr(graphs, f"{chip.family}_coordinates")(*chip.shape)
@@ -263,10 +260,7 @@ def _spots(chip: Chip) -> dict[Spot, int]:
 def _minor_embedding(
     n: int, couplers: frozenset[Coupler], family: str, largest: int, seed: int
 ) -> list[list[Spot]] | None:
-    """Return the shorter of two embeddings that minorminer finds on the smallest chip of the family that has one.
-
-    This chip holds the complete graph of n bits; minorminer's heuristic, on the same chip, often needs fewer qubits.
-    """
+    """Return the shorter of a clique and a heuristic embedding."""
     find_embedding, find_clique_embedding = _minorminer()
     for size in range(2, largest + 1):
         corner = chip_graph(family, size)

@@ -1,4 +1,4 @@
-"""Pack many small QUBOs into one Ising problem on a chip, and unpack the chip's reads into bits of each QUBO."""
+"""Pack many small QUBOs into one Ising problem on a chip."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from qubolearn.chips.embedding import Chip, Coupler, find_tiles
-from qubolearn.chips.programming import strength_of_chains
+from qubolearn.chips.programming import Range, strength_of_chains
 from qubolearn.errors import QubolearnError
 
 Floats = npt.NDArray[np.float64]
@@ -21,16 +21,15 @@ Ints = npt.NDArray[np.int64]
 
 
 class Ranges(NamedTuple):
-    """The ranges of a chip: (lowest, highest) h, J, J within chains, and sum of a qubit's J."""
+    """The (lowest, highest) h, J, J within chains, and sum of a qubit's J."""
 
-    h: tuple[float, float]
-    J: tuple[float, float]
-    chain: tuple[float, float]
-    qubit: tuple[float, float]
+    h: Range
+    J: Range
+    chain: Range
+    qubit: Range
 
     @staticmethod
     def of(properties: Mapping[str, Any]) -> Ranges:
-        """Return the ranges in the properties of a D-Wave solver."""
         J = _around_zero(properties, "j_range", (-1.0, 1.0))
         return Ranges(
             _around_zero(properties, "h_range", (-4.0, 4.0)),
@@ -40,38 +39,34 @@ class Ranges(NamedTuple):
         )
 
 
-def stated_range(properties: Mapping[str, Any], name: str, otherwise: tuple[float, float]) -> tuple[float, float]:
-    """Return a range (lowest, highest) of a chip's properties, or the default if it is not among them."""
+def stated_range(properties: Mapping[str, Any], name: str, otherwise: Range) -> Range:
     stated = properties.get(name, otherwise)
     match stated:
         case [int() | float() as low, int() | float() as high] if low < high:
             return low, high
-    raise QubolearnError(f"this chip states {name}={str(stated)[:40]}; expected [lowest, highest]. Use another chip")
+    raise QubolearnError(f"this chip states {name}={str(stated)[:40]}; expected [lowest, highest]")
 
 
-def _around_zero(properties: Mapping[str, Any], name: str, otherwise: tuple[float, float]) -> tuple[float, float]:
+def _around_zero(properties: Mapping[str, Any], name: str, otherwise: Range) -> Range:
     low, high = stated_range(properties, name, otherwise)
     if not low < 0 < high:
-        raise QubolearnError(f"this chip states {name}={[low, high]}, which does not contain 0. Use another chip")
+        raise QubolearnError(f"this chip states {name}={[low, high]}; expected a range around 0")
     return low, high
 
 
 @dataclass(frozen=True)
 class Packing:
-    """The tiles of one graph on one chip as flat arrays; the first tiles' part of every array comes first.
-
-    A node is a bit of a tile: tile · n + bit.
-    """
+    """The tiles of one graph as flat arrays, sorted by tile; a node is tile · n + bit."""
 
     n: int
     tiles: int
     method: str  # "direct" or "minor"
     qubits: Ints  # [Q] D-Wave's index of each qubit, ordered by node
     node: Ints  # [Q] the node that the qubit belongs to
-    ends: Ints  # [2, C] the qubits, as positions in ``qubits``, that each coupler joins
+    ends: Ints  # [2, C] the positions in ``qubits`` that each coupler joins
     coupler_tile: Ints  # [C]
     pair: Ints  # [2, C] the bits that these belong to; equal within a chain
-    share: Floats  # [C] the part of J_ij that this coupler carries: 1 / couplers between the two chains
+    share: Floats  # [C] 1 / couplers between the two chains
 
     def first(self, tiles: int) -> Packing:
         """Return the packing of the first tiles only."""
@@ -83,7 +78,7 @@ class Packing:
 
 @lru_cache(maxsize=64)
 def pack(n: int, couplers: frozenset[Coupler], chip: Chip) -> Packing:
-    """Return the packing of as many copies of the graph as fit on the chip's working qubits. Cached."""
+    """Return the packing of as many copies as fit on the chip. Cached."""
     tiling = find_tiles(n, couplers, chip)
     qubits, nodes, ends, tiles_of, pairs, shares = [], [], [], [], [], []  # type: ignore[var-annotated]
     for index, tile in enumerate(tiling.tiles):
@@ -116,10 +111,11 @@ class Programmed(NamedTuple):
 
 
 def program(packing: Packing, J: Floats, h: Floats, ranges: Ranges, chain_strength: float) -> Programmed:
-    """Return physical h and J of Ising models J ``[tiles, n, n]`` (upper triangular), h ``[tiles, n]``, one per tile.
+    """Return physical h and J of Ising models J ``[tiles, n, n]``, h ``[tiles, n]``.
 
-    h_i is shared evenly by the qubits of a chain and J_ij by the couplers between two chains. Couplers within a
-    chain are -:func:`strength_of_chains` of the tile. Each tile is then scaled to fill the ranges.
+    h_i is shared evenly by the qubits of a chain and J_ij by the couplers between two chains.
+    Couplers within a chain are -:func:`strength_of_chains`. Each tile is then scaled to fill the
+    ranges.
     """
     length = np.bincount(packing.node, minlength=h.size)
     physical_h = (h.reshape(-1) / length)[packing.node]
@@ -132,13 +128,15 @@ def program(packing: Packing, J: Floats, h: Floats, ranges: Ranges, chain_streng
     scale = 1 / np.where(used > 0, used, 1.0)
     scaled_h = physical_h * scale[packing.node // packing.n]
     scaled_J = physical_J * scale[packing.coupler_tile]
-    # Rounding may leave the last digit outside the range, which a chip rejects.
+    # Chips reject values that rounding leaves outside the range.
     clipped_J = np.where(within, np.clip(scaled_J, *ranges.chain), np.clip(scaled_J, *ranges.J))
     return Programmed(np.clip(scaled_h, *ranges.h), clipped_J, scale)
 
 
-def _used_range(packing: Packing, h: Floats, J: Floats, within: npt.NDArray[np.bool_], ranges: Ranges) -> Floats:
-    """Return the largest part of any range that each tile needs ``[tiles]``; above 1 it does not fit."""
+def _used_range(
+    packing: Packing, h: Floats, J: Floats, within: npt.NDArray[np.bool_], ranges: Ranges
+) -> Floats:
+    """Return the largest part of any range that each tile needs."""
     first, second = (np.bincount(end, J, minlength=len(packing.qubits)) for end in packing.ends)
     total: Floats = (first + second).astype(np.float64)
     used = np.zeros(packing.tiles)
@@ -147,16 +145,13 @@ def _used_range(packing: Packing, h: Floats, J: Floats, within: npt.NDArray[np.b
     return used
 
 
-def _part(values: Floats, limits: tuple[float, float]) -> Floats:
+def _part(values: Floats, limits: Range) -> Floats:
     low, high = limits
     return np.maximum(values / low, values / high)
 
 
 def unpack(packing: Packing, spins: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int8], Floats]:
-    """Return bits ``[tiles, reads, n]`` of spins ``[reads, Q]`` by majority, and shares of broken chains ``[tiles]``.
-
-    A tie goes to the chain's first qubit.
-    """
+    """Return bits ``[tiles, reads, n]`` by majority (ties: first qubit), and broken chains."""
     reads = len(spins)
     starts = np.flatnonzero(np.diff(packing.node, prepend=-1))
     length = np.diff(starts, append=len(packing.node))

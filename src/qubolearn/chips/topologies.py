@@ -1,14 +1,14 @@
-"""Topologies, the nonzero patterns of A: dense, diagonal, and those of Chimera, Pegasus and Zephyr chips.
+"""Topologies, the nonzero patterns of A: dense, diagonal, and those of chips.
 
-A chip pattern is an induced subgraph of the chip with one qubit per bit, so a QUBO on it needs no chains. It has
-cells of four vertical and four horizontal qubits that all cross, chosen to keep as many couplers as possible; if n is
-not a multiple of 8, the least connected qubits are left out. Cells follow D-Wave's coordinates:
+A chip pattern is an induced subgraph of the chip with one qubit per bit, so a QUBO on it needs no
+chains. Its cells of four vertical and four horizontal qubits are chosen to keep many couplers; if n
+is not a multiple of 8, the least connected qubits are left out. Cells in D-Wave's coordinates:
 
 * Chimera ``(y, x, u, k)``: the unit cell (y, x), a K4,4;
-* Pegasus ``(t, y, x, u, k)``, nice coordinates: the cell (t, y, x), a K4,4 with 4 odd couplers;
-* Zephyr ``(u, w, k, j, z)``: half a crossing of two lines, k in {0, 1} or {2, 3}, a K4,4 with 4 odd couplers.
+* Pegasus ``(t, y, x, u, k)``: the cell (t, y, x), a K4,4 with 4 odd couplers;
+* Zephyr ``(u, w, k, j, z)``: half a crossing of two lines, a K4,4 with 4 odd couplers.
 
-Bits are numbered cell by cell, by row and column, in a cell the vertical qubits (u = 0) first, by k.
+Bits are numbered cell by cell, the vertical qubits (u = 0) first, by k.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 __all__ = ["FAMILIES", "Cell", "Family", "Qubit", "Topology", "cells", "chip_graph", "topology"]
 
 Qubit = tuple[int, ...]  # a qubit's D-Wave coordinates
-Cell = tuple[int, ...]  # a cell's place in the plane of its family, such that equal shifts are equal neighborhoods
+Cell = tuple[int, ...]  # a cell's place in a plane of translations
 
-#: Sets of cells that the search keeps at each size: all of the best ones up to n = 40, and then fewer.
+#: Sets of cells that the search keeps, and fewer beyond n = 40.
 BEAM = 400
-#: Qubits to drop first, from each of which the search for the others starts.
+#: Qubits to drop first: starts of the search.
 STARTS = 32
 
 
 @dataclass(frozen=True)
 class Topology:
-    """The entries of A ``[n, n]`` that may be nonzero: the diagonal and one entry per coupler.
+    """The entries of A ``[n, n]`` that may be nonzero: the diagonal and the couplers.
 
     Args:
         name: the name in messages.
@@ -61,17 +61,17 @@ class Topology:
 
     @property
     def entries(self) -> Tensor:
-        """Rows and columns ``[2, n + couplers]`` of the entries of an upper-triangular A: first the diagonal."""
+        """Rows and columns ``[2, n + couplers]`` of an upper-triangular A: first the diagonal."""
         return torch.tensor([(i, i) for i in range(self.n)] + list(self.couplers)).T
 
     @property
     def size(self) -> int:
-        """The number of entries: one per bit and one per coupler."""
+        """The number of entries."""
         return self.n + len(self.couplers)
 
     @property
     def mask(self) -> Tensor:
-        """The entries as a symmetric bool matrix ``[n, n]``, diagonal included."""
+        """The entries as a symmetric bool matrix ``[n, n]``."""
         mask = torch.zeros(self.n, self.n, dtype=torch.bool)
         rows, columns = self.entries
         mask[rows, columns] = mask[columns, rows] = True
@@ -83,8 +83,8 @@ def topology(name: str, n: int) -> Topology:
     """Return the topology of n bits by its name.
 
     Args:
-        name: ``dense`` (all couplers), ``diagonal`` (none), or ``chimera``, ``pegasus`` or ``zephyr`` (each bit is
-            one qubit of a chip, the largest of which has room for 2,048, 5,400 or 6,736 bits).
+        name: ``dense`` (all couplers), ``diagonal`` (none), or ``chimera``, ``pegasus`` or
+            ``zephyr``, one qubit per bit, on chips of up to 2,048, 5,400 or 6,736 bits.
         n: the number of bits.
 
     >>> [len(topology(name, 8).couplers) for name in ("dense", "diagonal", "chimera", "pegasus")]
@@ -102,17 +102,15 @@ def topology(name: str, n: int) -> Topology:
 
 
 class Family(NamedTuple):
-    """Properties of a family of chips."""
-
-    place: Callable[[Qubit], tuple[Cell, int]]  # qubit -> its cell, and which of the eight it is there
-    mirror: Callable[[Cell, int], tuple[Cell, int]]  # a symmetry of the plane that exchanges rows and columns
+    place: Callable[[Qubit], tuple[Cell, int]]  # qubit -> cell, slot
+    mirror: Callable[[Cell, int], tuple[Cell, int]]  # exchanges rows and columns
     largest: int  # the size of the largest chip that D-Wave built
     room: int  # the bits in whole cells of that chip
-    chimera_step: int  # the distance between cells of a Chimera grid in this family's plane
+    chimera_step: int  # between cells of a Chimera grid
 
 
 def cells(name: str, graph: networkx.Graph) -> dict[Cell, tuple[Qubit, ...]]:
-    """Return the whole cells of a chip in coordinates: place -> eight qubits, the vertical ones first."""
+    """Return the whole cells of a chip: place -> eight qubits, vertical ones first."""
     parts: dict[Cell, list[tuple[int, Qubit]]] = {}
     for qubit in graph:
         cell, slot = FAMILIES[name].place(qubit)
@@ -121,7 +119,7 @@ def cells(name: str, graph: networkx.Graph) -> dict[Cell, tuple[Qubit, ...]]:
 
 
 def chip_graph(family: str, *shape: int, coordinates: bool = True) -> networkx.Graph:
-    """Return the graph of a chip without defects; its nodes are D-Wave's (nice) coordinates, or qubit indices."""
+    """Return the graph of an ideal chip, by D-Wave's (nice) coordinates or indices."""
     import dwave.graphs as graphs
 
     named = {"nice_coordinates" if family == "pegasus" else "coordinates": True} if coordinates else {}
@@ -134,16 +132,16 @@ def _chimera_place(qubit: Qubit) -> tuple[Cell, int]:
 
 
 def _pegasus_place(qubit: Qubit) -> tuple[Cell, int]:
-    # In this plane the step from t to t + 1 is a translation too, by (-1, 1).
+    # Here the step from t to t + 1 is a translation too, by (-1, 1).
     t, y, x, u, k = qubit
     return (3 * y - t, 3 * x + t), 4 * u + k
 
 
 def _zephyr_place(qubit: Qubit) -> tuple[Cell, int]:
-    # Qubit (u, w, k, j, z) lies on line w and crosses the lines 2z + j and 2z + j + 1. The two qubits of an
-    # odd-coupled pair share one of these; pairs are formed so that its parity is that of w.
+    # Qubit (u, w, k, j, z) is on line w and crosses the lines 2z + j and 2z + j + 1.
+    # An odd-coupled pair shares one of these, of the parity of w.
     u, w, k, j, z = qubit
-    first = (2 * z + j - w) % 2  # 1 for the first qubit of the pair, 0 for the second
+    first = (2 * z + j - w) % 2  # 1 for the first of the pair
     crossing = 2 * z + j + first
     y, x = (w, crossing) if u else (crossing, w)
     return (y, x, k // 2), 4 * u + 2 * (k % 2) + 1 - first
@@ -169,24 +167,26 @@ FAMILIES = {
 def _pattern(name: str, n: int) -> Topology:
     family = FAMILIES[name]
     if n > family.room:
-        raise QubolearnError(
-            f"a {name} pattern of n={n} bits is larger than the largest chip ({family.room} qubits in whole cells); "
-            "use topology dense or fewer bits"
-        )
+        remedy = f"the largest chip has room for {family.room}; use topology dense or fewer bits"
+        raise QubolearnError(f"a {name} pattern of n={n} bits; {remedy}")
     count = -(-n // 8)
-    # Two more cells on each side than a square of them needs, so that the border of the chip does not matter.
+    # Two more cells on each side, so that the border does not matter.
     chip = chip_graph(name, min(family.largest, math.isqrt(count - 1) + 5))
     whole = cells(name, chip)
-    sets = [[qubit for cell in sorted(chosen) for qubit in whole[cell]] for chosen in _dense_cells(whole, chip, count)]
-    kept = [_drop(qubits, len(qubits) - n, chip) for qubits in sets]
+    sets = (
+        [q for cell in sorted(chosen) for q in whole[cell]] for chosen in _dense_cells(whole, chip, count)
+    )
+    kept = [_drop(qubits, 8 * count - n, chip) for qubits in sets]
     qubits = max(kept, key=lambda some: int(chip.subgraph(some).number_of_edges()))
     bit = {qubit: i for i, qubit in enumerate(qubits)}
     pairs = (sorted((bit[q], bit[r])) for q, r in chip.subgraph(bit).edges)
     return Topology(name, n, tuple(sorted((i, j) for i, j in pairs)), tuple(qubits))
 
 
-def _dense_cells(whole: dict[Cell, tuple[Qubit, ...]], chip: networkx.Graph, count: int) -> list[frozenset[Cell]]:
-    """Find sets of ``count`` cells with many couplers between them, best first, by beam search from the middle."""
+def _dense_cells(
+    whole: dict[Cell, tuple[Qubit, ...]], chip: networkx.Graph, count: int
+) -> list[frozenset[Cell]]:
+    """Find sets of ``count`` cells with many couplers by beam search."""
     links = _links(whole, chip)
     width = max(1, BEAM // count**2)
     center = [sum(axis) / len(whole) for axis in zip(*whole, strict=True)]
@@ -205,7 +205,7 @@ def _dense_cells(whole: dict[Cell, tuple[Qubit, ...]], chip: networkx.Graph, cou
 
 
 def _links(whole: dict[Cell, tuple[Qubit, ...]], chip: networkx.Graph) -> dict[Cell, dict[Cell, int]]:
-    """Return the number of couplers between neighboring cells, as cell -> neighbor -> number."""
+    """Return the number of couplers between cells: cell -> neighbor -> number."""
     cell_of = {qubit: cell for cell, qubits in whole.items() for qubit in qubits}
     links: dict[Cell, dict[Cell, int]] = {cell: {} for cell in whole}
     for q, r in chip.edges:
@@ -216,22 +216,22 @@ def _links(whole: dict[Cell, tuple[Qubit, ...]], chip: networkx.Graph) -> dict[C
 
 
 def _drop(qubits: list[Qubit], surplus: int, chip: networkx.Graph) -> list[Qubit]:
-    """Drop the ``surplus`` qubits with the least useful couplers: greedily from many starts, then by swaps.
-
-    Sets of qubits are the bits of an integer here: a degree is one AND and one population count.
-    """
+    """Drop the ``surplus`` qubits with the fewest couplers, as bits of an integer."""
     if not surplus:
         return qubits
     index = {qubit: i for i, qubit in enumerate(qubits)}
     adjacency = [sum(1 << index[r] for r in chip[qubit] if r in index) for qubit in qubits]
     starts = sorted(index.values(), key=lambda i: (adjacency[i].bit_count(), i))[:STARTS]
     outcomes = {_swap(adjacency, _greedy(adjacency, start, surplus)) for start in starts}
-    best = min(outcomes, key=lambda kept: (-sum((adjacency[i] & kept).bit_count() for i in _bits(kept)), kept))
-    return [qubit for qubit, i in index.items() if best >> i & 1]
+
+    def missing(kept: int) -> tuple[int, int]:
+        return -sum((adjacency[i] & kept).bit_count() for i in _bits(kept)), kept
+
+    return [qubits[i] for i in _bits(min(outcomes, key=missing))]
 
 
 def _greedy(adjacency: list[int], start: int, surplus: int) -> int:
-    """Drop qubit ``start`` and then, one by one, the one with the fewest couplers left."""
+    """Drop qubit ``start``, then one by one that with the fewest couplers."""
     kept = (1 << len(adjacency)) - 1 & ~(1 << start)
     for _ in range(surplus - 1):
         kept &= ~(1 << min(_bits(kept), key=lambda i: ((adjacency[i] & kept).bit_count(), -i)))
@@ -239,7 +239,7 @@ def _greedy(adjacency: list[int], start: int, surplus: int) -> int:
 
 
 def _swap(adjacency: list[int], kept: int) -> int:
-    """Exchange a kept qubit for a dropped one as long as this gains a coupler."""
+    """Exchange kept and dropped qubits as long as this gains a coupler."""
     for new in _bits((1 << len(adjacency)) - 1 & ~kept):
         loss, old = min(((adjacency[i] & (kept | 1 << new)).bit_count(), i) for i in _bits(kept))
         if (adjacency[new] & kept).bit_count() > loss:

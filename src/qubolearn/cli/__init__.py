@@ -1,4 +1,4 @@
-"""The command line: commands are functions of the modules in the table below, which are imported when called."""
+"""The command line; modules of commands are imported when called."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from typing import Any, NoReturn
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.version import VERSION
 
-#: command -> (module with the functions add_COMMAND and run_COMMAND, one line of help)
+__all__ = ["Parser", "main"]
+
+#: command -> (module with add_COMMAND and run_COMMAND, help)
 COMMANDS = {
     "train": ("training", "train a network that outputs QUBOs for a problem"),
     "evaluate": ("runs", "score a trained run on unseen instances, with any solver"),
@@ -37,7 +39,7 @@ COMMANDS = {
 #: Commands of the second distribution.
 MOVED = ("baseline", "figure", "report", "reproduce", "tables")
 
-#: Words in errors of torch that mean that memory is exhausted.
+#: Words in torch errors that mean out of memory.
 OUT_OF_MEMORY = ("allocate", "out of memory", "not enough memory", "overflow")
 
 ABOUT = """Learn QUBOs from data: train networks that output QUBOs, and solve them.
@@ -55,34 +57,37 @@ Exit codes: 0 success, 1 internal error, 2 bad input, 130 interrupted (SIGINT), 
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises a QubolearnError, with the nearest known option or choice."""
+    """A parser that raises a QubolearnError with the nearest known option."""
 
     def error(self, message: str) -> NoReturn:
-        wrong = re.search(r"unrecognized arguments:.*?(--[\w-]+)|invalid choice: '([\w-]+)' \((.*)\)", message)
-        known = () if wrong is None else self._option_string_actions if wrong[1] else re.findall(r"[\w-]+", wrong[3])
-        near = get_close_matches(wrong[1] or wrong[2], known, n=1) if wrong else []
+        near: list[str] = []
+        if wrong := re.search(r"unrecognized arguments:.*?(--[\w-]+)", message):
+            near = get_close_matches(wrong[1], self._option_string_actions, n=1)
+        elif wrong := re.search(r"invalid choice: '([\w-]+)' \((.*)\)", message):
+            near = get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
         raise QubolearnError(f"{message}{hint}; see {self.prog} --help")
 
     def print_help(self, file: Any = None) -> None:
-        print(self.format_help(), end="", file=file)  # argparse would ignore a full disk
+        print(self.format_help(), end="", file=file)  # argparse ignores a full disk
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
+def main(argv: Sequence[str] | None = None, program: str = "qubolearn", dispatch: Any = None) -> int:
+    """Run one command, or one of another ``dispatch``; return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # paths need not be valid text
     try:
         try:
-            return _dispatch([argument for argument in arguments if argument != "--json"], "--json" in arguments)
+            words = [argument for argument in arguments if argument != "--json"]
+            return int((dispatch or _dispatch)(words, "--json" in arguments))
         finally:
-            sys.stdout.flush()  # report a full disk here; Python would do it at exit
+            sys.stdout.flush()  # a full disk fails here
     except KeyboardInterrupt:
-        print("qubolearn: interrupted", file=sys.stderr)
+        print(f"{program}: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of our output is gone, for example head
+    except BrokenPipeError:  # such as head
         _drop_stdout()
         return 1
     except Exception as error:
@@ -90,12 +95,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if message is None:
             raise
         with suppress(OSError):
-            print(f"qubolearn: error: {' '.join(message.split())}", file=sys.stderr)
+            print(f"{program}: error: {' '.join(message.split())}", file=sys.stderr)
         return 2
 
 
 def _describe(error: Exception) -> str | None:
-    """Return an error that is not a bug of qubolearn as one line, or None."""
+    """Return an expected error as one line, or None for a bug."""
     if isinstance(error, QubolearnError):
         return str(error)
     if isinstance(error, OSError):
@@ -108,7 +113,7 @@ def _describe(error: Exception) -> str | None:
 
 
 def _drop_stdout() -> None:
-    """Discard unwritten output, which Python would try to write again at exit."""
+    """Discard unwritten output, which Python would write again at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -137,7 +142,7 @@ def _dispatch(arguments: list[str], json: bool) -> int:
 
 
 def make_parser(name: str, first: str | None = None, parser: argparse.ArgumentParser | None = None) -> Parser:
-    """Return the parser of a command; ``first`` is its first argument, which may name a problem with more options."""
+    """Return the parser of a command; ``first`` may name a problem with options."""
     module = import_module(f"qubolearn.cli.{COMMANDS[name][0]}")
     about, _, examples = cleandoc(getattr(module, f"run_{name}").__doc__).partition("examples:")
     made = parser or Parser(prog=f"qubolearn {name}", allow_abbrev=False)

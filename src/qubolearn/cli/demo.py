@@ -27,8 +27,10 @@ EPOCHS = (10, 2, 30)  # of max-cut, Sudoku and RandGraph
 
 
 def add_demo(parser: argparse.ArgumentParser, _: str | None) -> None:
-    parser.add_argument("--out", default="runs/demo", metavar="DIR", help="folder of runs and pictures [runs/demo]")
-    parser.add_argument("--epochs", type=count, metavar="N", help=f"maximum epochs of every training run {[*EPOCHS]}")
+    text = "folder of runs and pictures [runs/demo]"
+    parser.add_argument("--out", default="runs/demo", metavar="DIR", help=text)
+    text = f"maximum epochs of every training run {[*EPOCHS]}"
+    parser.add_argument("--epochs", type=count, metavar="N", help=text)
     parser.add_argument("--seed", type=seed, default=0, metavar="S", help="seed of all training runs [0]")
 
 
@@ -50,13 +52,13 @@ def run_demo(args: argparse.Namespace, output: Output) -> None:
     drawn = _draw(cuts, matches, soft, folder / "demo.png") if find_spec("matplotlib") else None
     output.say(f"picture: {drawn}" if drawn else f"no picture: {missing_extra('drawing', 'plots')}")
     scores: Result = {"maxcut": {r["head"]: r["accuracy"] for r in cuts[1]}, "sudoku": sudoku}
-    scores |= {metric: {r["head"]: r[metric] for r in matches[1]} for metric in ("accuracy", "accuracy_projected")}
+    for metric in ("accuracy", "accuracy_projected"):
+        scores[metric] = {r["head"]: r[metric] for r in matches[1]}
     scores |= {"seconds": round(time.perf_counter() - began, 3), "picture": drawn and str(drawn)}
     output.result(**scores, **provenance())
 
 
 def _heads(name: str, folder: Path, epochs: int, seed: int, output: Output, **options: Any) -> Trained:
-    """Train and score a QUBO, one without couplings, and the bits themselves."""
     from qubolearn.runs import Run
 
     device, runs, results = pick_device("cpu"), list[Run](), list[Result]()
@@ -78,7 +80,6 @@ def _show(title: str, results: list[Result], output: Output, **metrics: str) -> 
 
 
 def _sudoku(epochs: int, seed: int, output: Output) -> tuple[Tensor, Result]:
-    """Learn the rules, and solve puzzles with them and with the biases alone."""
     from qubolearn.problems.sudoku import Sudoku, learn_rules, rules_found, solve_puzzles
     from qubolearn.random import stream
     from qubolearn.solvers.tempering import ParallelTempering
@@ -91,7 +92,7 @@ def _sudoku(epochs: int, seed: int, output: Output) -> tuple[Tensor, Result]:
     puzzles = test.p.long()
     answers = solve_puzzles(hard.A, puzzles, ParallelTempering(sweeps=20_000, target="bound", seed=seed))
     solved = int(problem.score(answers.grids, test)["accuracy"].sum())
-    guess = soft.diagonal().reshape(81, 9).argmin(1) + 1  # without couplings each cell takes the digit of least bias
+    guess = soft.diagonal().reshape(81, 9).argmin(1) + 1  # the digit of least bias
     biases = int(problem.score(guess.where(puzzles == 0, puzzles), test)["accuracy"].sum())
     low, high = hard.gaps[0]
     rows = [
@@ -108,7 +109,6 @@ def _sudoku(epochs: int, seed: int, output: Output) -> tuple[Tensor, Result]:
 
 
 def _draw(cuts: Trained, matches: Trained, soft: Tensor, path: Path) -> Path:
-    """Draw a graph cut with and without couplings, the learned rules of Sudoku, and one match."""
     from qubolearn import plots
     from qubolearn.evaluation import solve_instances
     from qubolearn.random import stream
@@ -116,8 +116,9 @@ def _draw(cuts: Trained, matches: Trained, soft: Tensor, path: Path) -> Path:
     figure, axes = plots.figure(4, 1, width=3.3, height=3.6)
     problem = cuts[0][0].problem
     graphs = problem.sample(101, stream(0, "picture"), "test")
-    found = [problem.decode(solve_instances(run.network(), graphs.p, problem=problem)[0]) for run in cuts[0][:2]]
-    typical = int(problem.score(found[1], graphs)["ratio"].argsort()[50])  # the median cut without couplings
+    states = (solve_instances(run.network(), graphs.p, problem=problem)[0] for run in cuts[0][:2])
+    found = [*map(problem.decode, states)]
+    typical = int(problem.score(found[1], graphs)["ratio"].argsort()[50])  # the median without couplings
     shown = slice(typical, typical + 1)
     for axis, answer, result, word in zip(axes, found, cuts[1], ("with", "without"), strict=False):
         problem.picture(axis, graphs.rows(shown), answer[shown])  # type: ignore[attr-defined]
@@ -133,7 +134,7 @@ def _draw(cuts: Trained, matches: Trained, soft: Tensor, path: Path) -> Path:
 
 
 def _draw_match(run: Run, axis: Any) -> None:
-    """Draw a random graph, a permuted copy, and the match that the run finds; thick edges have large weights."""
+    """Draw a graph, a permuted copy, and the match found; thick edges weigh more."""
     import torch
 
     from qubolearn.evaluation import solve_instances
@@ -141,10 +142,10 @@ def _draw_match(run: Run, axis: Any) -> None:
     from qubolearn.random import stream
 
     D, P = torch.rand(4, 4, generator=stream(0, "picture")), torch.tensor([2, 0, 3, 1])
-    copy = D[P.argsort()][:, P.argsort()]  # node i of D is node P[i] of the copy
+    copy = D[P.argsort()][:, P.argsort()]  # node i is node P[i] of the copy
     p = pairwise_weights(D[None], copy[None]).flatten(1)
     found = run.problem.decode(solve_instances(run.network(), p, problem=run.problem)[0])[0]
-    partners = found.argsort().tolist()  # the node of D of each node of the copy
+    partners = found.argsort().tolist()  # node of D of each node of the copy
     for weights, nodes, top in ((D + D.T, range(4), 2.2), (copy + copy.T, partners, 0.0)):
         corners = [(0, top + 1), (1.8, top + 1), (1.8, top), (0, top)]
         for i, j in zip(*torch.triu_indices(4, 4, 1).tolist(), strict=True):

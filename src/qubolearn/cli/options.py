@@ -1,4 +1,4 @@
-"""Options that several commands share, and fields of frozen dataclasses as options."""
+"""Options that commands share, and dataclass fields as options."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     from qubolearn.qubo import Clamp, Groups
     from qubolearn.runs import Run
 
+__all__ = ["Output", "add_count", "add_fields", "add_shared", "chosen", "count", "metric_rows", "seed"]
 
-#: Text is shown literally, because paths and names may look like markup of rich.
+#: Text is literal, because paths may look like markup of rich.
 PLAIN: Mapping[str, Any] = {"soft_wrap": True, "highlight": False, "markup": False, "emoji": False}
 
 
 class Output:
-    """Output of a command. With ``json``, tables and notes go to stderr, and stdout gets one object."""
+    """Output of a command; with ``json``, stdout gets one object, stderr the rest."""
 
     def __init__(self, json: bool = False) -> None:
         self.json = json
@@ -46,12 +47,10 @@ class Output:
         self._result: Mapping[str, Any] | None = None
 
     def say(self, *lines: object) -> None:
-        """Print lines for people."""
         for line in lines:
             self.console.print(str(line))
 
     def table(self, title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """Print a table, which may be wider than the terminal."""
         table = Table(title=title, title_justify="left")
         for index, header in enumerate(headers):
             table.add_column(header, justify="left" if index == 0 else "right")
@@ -62,7 +61,7 @@ class Output:
         (Console(stderr=self.json, width=needed, **PLAIN) if wide else self.console).print(table)
 
     def result(self, **values: Any) -> None:
-        """Set the result of the command, which :meth:`close` prints as JSON."""
+        """Set the result, which :meth:`close` prints as JSON."""
         self._result = values
 
     def close(self) -> None:
@@ -71,15 +70,15 @@ class Output:
 
     @contextmanager
     def progress(self, title: str, total: int) -> Iterator[Progress]:
-        """Show a progress bar if stderr is a terminal."""
         columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()
-        with Progress(*columns, console=self.errors, disable=not self.errors.is_terminal, transient=True) as bar:
+        hidden = not self.errors.is_terminal
+        with Progress(*columns, console=self.errors, disable=hidden, transient=True) as bar:
             bar.add_task(title, total=total)
             yield bar
 
 
 def metric_rows(found: Evaluation) -> list[tuple[str, str]]:
-    """Return metrics by name: accuracies in percent, the rest as numbers."""
+    """Return metrics by name, accuracies in percent."""
     shown = {name: percent if name.startswith("accuracy") else "{:.3f}".format for name in found.metrics}
     return [(name.replace("_", ", "), shown[name](value)) for name, value in found.metrics.items()]
 
@@ -90,27 +89,24 @@ def percent(value: float) -> str:
 
 
 def integer(text: str, least: int = 1 - 2**63) -> int:
-    """Parse an integer of 64 bits."""
     if not least <= (number := int(text)) < 2**63:
         raise argparse.ArgumentTypeError(f"{text[:40]}; expected an integer from {least} to 2**63 - 1")
     return number
 
 
 def seed(text: str) -> int:
-    """Parse an integer of at least 0."""
     return integer(text, 0)
 
 
 def count(text: str) -> int:
-    """Parse an integer of at least 1."""
     return integer(text, 1)
 
 
 SOLVERS = f"{', '.join(solver_names())}; with options as in annealing:reads=50,sweeps=200,seed=1 [auto]"
-#: Options that several commands have.
+#: Options of several commands.
 SHARED: dict[str, dict[str, Any]] = {
     "--seed": {"type": seed, "default": 0, "metavar": "S", "help": "seed of the instances [0]"},
-    "--split": {"choices": ["test", "validation", "train"], "default": "test", "help": "split to draw from [test]"},
+    "--split": {"choices": ["test", "validation", "train"], "default": "test", "help": "its split [test]"},
     "--device": {"metavar": "NAME", "help": "cpu or cuda [cuda if available]"},
     "--solver": {"default": "auto", "metavar": "NAME", "help": SOLVERS},
 }
@@ -126,10 +122,10 @@ def add_count(parser: argparse.ArgumentParser, name: str, default: int, text: st
 
 
 def add_fields(parser: argparse.ArgumentParser, kind: type, title: str, defaults: bool = True) -> None:
-    """Add one option per field of a dataclass. Options that are not given stay absent, see :func:`chosen`."""
+    """Add one option per field of a dataclass; those not given stay absent."""
     group = parser.add_argument_group(title)
     hints, helps = get_type_hints(kind), _field_docs(kind) | getattr(kind, "helps", {})
-    readers: dict[Any, Any] = {int: (integer, "N"), float: (float, "X"), str: (str, "NAME"), Path: (Path, "PATH")}
+    readers = {int: (integer, "N"), float: (float, "X"), str: (str, "NAME"), Path: (Path, "PATH")}
     for field in fields(kind):
         text = helps.get(field.name, "").replace("%", "%%")
         if defaults and field.default is not MISSING:
@@ -149,24 +145,25 @@ def add_fields(parser: argparse.ArgumentParser, kind: type, title: str, defaults
 
 
 def chosen(args: argparse.Namespace, kind: type) -> dict[str, Any]:
-    """Return the fields of a dataclass that the command line specifies."""
+    """Return the fields that the command line specifies."""
     return {field.name: getattr(args, field.name) for field in fields(kind) if hasattr(args, field.name)}
 
 
 def _field_docs(kind: type) -> dict[str, str]:
-    """Return field -> the string literal below it, from the source of the class and its bases."""
+    """Return field -> the string literal below it in the source."""
     docs: dict[str, str] = {}
     for base in reversed(kind.__mro__[:-1]):
         with suppress(OSError, TypeError, SyntaxError):
             body: Any = ast.parse(dedent(inspect.getsource(base))).body[0]
             for field, below in pairwise(body.body):
-                if isinstance(field, ast.AnnAssign) and isinstance(getattr(below, "value", None), ast.Constant):
+                literal = isinstance(getattr(below, "value", None), ast.Constant)
+                if literal and isinstance(field, ast.AnnAssign):
                     docs[ast.unparse(field.target)] = " ".join(str(below.value.value).split())
     return docs
 
 
 def add_problem(parser: argparse.ArgumentParser, first: str | None) -> None:
-    """Add the first argument PROBLEM, and the options of the problem that it names."""
+    """Add the argument PROBLEM and the options of that problem."""
 
     def read(text: str) -> str:
         if first is None:
@@ -180,23 +177,23 @@ def add_problem(parser: argparse.ArgumentParser, first: str | None) -> None:
 
 
 def problem_class(name: str) -> type[problems.Problem]:
-    """Return the problem class that the user named; this executes a user's FILE.py."""
+    """Return the problem class that the user named, maybe in FILE.py."""
     return problems.load_problem(name) if problems.is_reference(name) else problems.problem_type(name)
 
 
 def add_run(parser: argparse.ArgumentParser, nargs: str | None = None, text: str = "") -> None:
-    """Add the argument RUN and the option --problem for its class."""
     text = text or "run folder, model file or pretrained:NAME"
     parser.add_argument("run" if nargs in (None, "?") else "runs", nargs=nargs, metavar="RUN", help=text)
     text = "the class of the run's problem if it is in a file of yours; a run itself never executes code"
     parser.add_argument("--problem", metavar="FILE.py:CLASS", help=text)
     text = "for a run of fit(folder=...): a function that makes its network, if that has classes of yours"
     parser.add_argument("--network", metavar="FILE.py:NAME", help=text)
-    parser.add_argument("--data", metavar="FILE.npz", help="for such a run: instances p and x_true [those it stores]")
+    text = "for such a run: instances p and x_true [those it stores]"
+    parser.add_argument("--data", metavar="FILE.npz", help=text)
 
 
 def open_run(folder: Path | str, args: argparse.Namespace | None = None) -> Run:
-    """Open a run folder, a model file or ``pretrained:NAME``, with the problem of --problem."""
+    """Open a run folder, a model file or ``pretrained:NAME``."""
     from qubolearn.runs import OwnRun, Run, StoredInstances, pretrained
 
     if str(folder).startswith("pretrained:"):
@@ -215,7 +212,6 @@ def open_run(folder: Path | str, args: argparse.Namespace | None = None) -> Run:
 
 
 def pick_device(name: str | None) -> torch.device:
-    """Return the named device, or the best one that is available."""
     import torch
 
     from qubolearn.training.threads import usable_device
@@ -224,7 +220,6 @@ def pick_device(name: str | None) -> torch.device:
 
 
 def clamp_from(text: str) -> Clamp:
-    """Return the value of --clamp."""
     if text.endswith(".npz"):
         import torch
 
@@ -234,19 +229,19 @@ def clamp_from(text: str) -> Clamp:
     clamp: dict[int, int] = {}
     for word in text.replace(",", " ").split():
         bit, _, value = word.partition("=")
-        if not bit.isdecimal() or value not in ("0", "1") or clamp.setdefault(int(bit), int(value)) != int(value):
-            raise QubolearnError(f"--clamp {word[:40]}; expected BIT=0 or BIT=1, once for each bit, as in 3=1,7=0")
+        valid = bit.isdecimal() and value in ("0", "1")
+        if not valid or clamp.setdefault(int(bit), int(value)) != int(value):
+            raise QubolearnError(f"--clamp {word[:40]}; expected each bit once, as in 3=1,7=0")
     return clamp
 
 
 def groups_from(text: str, n: int) -> Groups:
-    """Return the value of --groups for n bits."""
     from qubolearn.qubo import Groups
 
     if text.isdecimal():
         size = int(text)
         if size < 1 or n % size:
-            raise QubolearnError(f"--groups {text}: n={n} bits are not a multiple of {text}; pass a file of groups")
+            raise QubolearnError(f"--groups {text}: n={n} is not a multiple; pass a file of groups")
         return Groups.consecutive(n // size, size)
     lines = [line.replace(",", " ").split() for line in read_text(Path(text)).splitlines()]
     for line in lines:
@@ -276,7 +271,7 @@ def run_completion(args: argparse.Namespace, output: Output) -> None:
         command = commands.add_parser(name, help=summary)
         if name in ("train", "instances"):
             kinds = command.add_subparsers()
-            for kind in problems.problem_names():  # those that are not ours may import torch
+            for kind in problems.problem_names():  # others may import torch
                 first = kind if kind in problems.PROBLEMS else None
                 parsers.append(make_parser(name, first, kinds.add_parser(kind, help=kind)))
         else:

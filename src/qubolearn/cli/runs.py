@@ -1,10 +1,10 @@
-"""The commands evaluate, compare, info, runs, plot and explore, which take runs."""
+"""The commands evaluate, compare, info, runs, plot and explore."""
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,9 @@ from qubolearn.solvers import make_solver
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from qubolearn.evaluation import Evaluation
+    from qubolearn.runs import Run
+
 
 def _add_scoring(parser: argparse.ArgumentParser) -> None:
     add_count(parser, "--instances", 2000, "instances to score")
@@ -27,7 +30,8 @@ def _add_scoring(parser: argparse.ArgumentParser) -> None:
 def add_evaluate(parser: argparse.ArgumentParser, _: str | None) -> None:
     add_run(parser)
     _add_scoring(parser)
-    parser.add_argument("--project", action="store_true", help="report the metric after projection to valid answers")
+    text = "report the metric after projection to valid answers"
+    parser.add_argument("--project", action="store_true", help=text)
 
 
 def run_evaluate(args: argparse.Namespace, output: Output) -> None:
@@ -40,13 +44,9 @@ def run_evaluate(args: argparse.Namespace, output: Output) -> None:
       qubolearn evaluate runs/mine --problem my_file.py:MyProblem
     """
     here = open_run(args.run, args)
-    solver = None if args.solver == "auto" else make_solver(args.solver)  # the problem may have its own default
-    problem, device = here.problem, pick_device(args.device)
-    from qubolearn.evaluation import evaluate
-
-    network = here.network().to(device)
+    problem = here.problem
     with output.progress(f"{problem.name}, {args.solver}", 1):
-        found = evaluate(network, problem, solver, args.instances, args.seed, args.split, device)
+        (found,) = _evaluations(args, problem, [here])
     headline = f"{problem.metric}_projected" if args.project else problem.metric
     if headline not in found.metrics:
         raise QubolearnError(f"{problem.name} has no projection; omit --project")
@@ -54,8 +54,18 @@ def run_evaluate(args: argparse.Namespace, output: Output) -> None:
     title = f"{problem}, solver {args.solver} ({found.info.get('source', 'unknown')}), seed {args.seed}"
     output.table(title, [f"on {found.instances} {args.split} instances", ""], [*metric_rows(found), *extra])
     header = {"problem": problem.name, "head": here.recipe.head, "solver": args.solver}
-    result = {**header, "seed": args.seed, "headline": found.metrics[headline], **found.as_dict(), **provenance()}
-    output.result(seconds=found.info["solve_seconds"], **result)
+    result = {**header, "seed": args.seed, "headline": found.metrics[headline], **found.as_dict()}
+    output.result(seconds=found.info["solve_seconds"], **result, **provenance())
+
+
+def _evaluations(args: argparse.Namespace, problem: Any, runs: list[Run]) -> Iterator[Evaluation]:
+    from qubolearn.evaluation import evaluate
+
+    # the problem may have its own default
+    solver, device = None if args.solver == "auto" else make_solver(args.solver), pick_device(args.device)
+    for run in runs:
+        network = run.network().to(device)
+        yield evaluate(network, problem, solver, args.instances, args.seed, args.split, device)
 
 
 def add_compare(parser: argparse.ArgumentParser, _: str | None) -> None:
@@ -72,32 +82,30 @@ def run_compare(args: argparse.Namespace, output: Output) -> None:
     examples:
       qubolearn compare runs/coupled runs/uncoupled --instances 5000
     """
-    from qubolearn.evaluation import evaluate
-
-    solver, device = None if args.solver == "auto" else make_solver(args.solver), pick_device(args.device)
     runs = [open_run(folder, args) for folder in args.runs]
     problem, found = runs[0].problem, []
     for folder, here in zip(args.runs, runs, strict=True):
         if here.problem != problem:
-            raise QubolearnError(f"{folder} is of {here.problem}, {args.runs[0]} of {problem}; compare runs of one")
+            raise QubolearnError(f"{folder} is of {here.problem}, {args.runs[0]} of {problem}")
     with output.progress(f"{problem.name}, {args.solver}", len(runs)) as bar:
-        for here in runs:
-            found.append(evaluate(here.network(), problem, solver, args.instances, args.seed, args.split, device))
+        for each in _evaluations(args, problem, runs):
+            found.append(each)
             bar.advance(bar.task_ids[0])
     means = [{n: value for n, value in each.metrics.items() if not n.endswith("_median")} for each in found]
     difference = paired(found[0].scores, found[1].scores) if len(found) == 2 else {}
     change = {name: f"{each['mean']:+.4g} ± {each['interval']:.2g}" for name, each in difference.items()}
     rows = [[name, *(f"{mean[name]:.4g}" for mean in means), change.get(name, "")] for name in means[0]]
     instances = found[0].instances
-    title = f"{problem} on the same {instances} {args.split} instances, solver {args.solver}, seed {args.seed}"
+    title = f"{problem} on {instances} {args.split} instances, solver {args.solver}, seed {args.seed}"
     output.table(title, ["", *args.runs, "second - first, ± 95 %" if difference else ""], rows)
-    header = {"problem": problem.name, "metric": problem.metric, "solver": args.solver, "instances": instances}
+    header = {"problem": problem.name, "metric": problem.metric, "instances": instances}
+    header |= {"solver": args.solver, "split": args.split, "seed": args.seed}
     compared = [{"run": folder, **mean} for folder, mean in zip(args.runs, means, strict=True)]
-    output.result(**header, split=args.split, seed=args.seed, runs=compared, difference=difference, **provenance())
+    output.result(**header, runs=compared, difference=difference, **provenance())
 
 
 def paired(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> dict[str, dict[str, float]]:
-    """Return the mean of second - first for each metric ``[instances]``, half of its 95 % interval, and counts."""
+    """Return mean, half 95 % interval and counts of second - first per metric."""
     found = {}
     for name in first:
         change = second[name].double() - first[name].double()
@@ -124,24 +132,27 @@ def run_info(args: argparse.Namespace, output: Output) -> None:
       qubolearn evaluate k4.safetensors
     """
     if args.run is None and args.save:
-        raise QubolearnError(f"--save {args.save} requires a run; pass a run folder, or a model as pretrained:NAME")
+        raise QubolearnError(f"--save {args.save} requires a run; pass a folder or pretrained:NAME")
     if args.run is None:
         _list_pretrained(output)
         return
     here = open_run(args.run, args)
-    network = here.network()  # checks the file against its weights
+    network = here.network()  # checks the file
     score, trained = here.scored(), here.trained_with()
     options: dict[str, object] = asdict(here.problem) if is_dataclass(here.problem) else {}
     weights = sum(tensor.numel() for tensor in network.state_dict().values())
-    rows: list[tuple[str, object]] = [("problem", here.problem), ("bits", here.problem.bits), ("weights", weights)]
-    rows += [*asdict(here.recipe).items(), *((f"score: {name}", value) for name, value in score.items())]
-    rows += [(f"trained with {name}", value) for name, value in {**trained["versions"], **trained["code"]}.items()]
-    output.table(args.run, ["", ""], [(printable(name), printable(str(value))) for name, value in rows])
+    shown = {"problem": here.problem, "bits": here.problem.bits, "weights": weights, **asdict(here.recipe)}
+    shown |= {f"score: {name}": value for name, value in score.items()}
+    code = {**trained["versions"], **trained["code"]}
+    shown |= {f"trained with {name}": value for name, value in code.items()}
+    rows = [(printable(name), printable(str(value))) for name, value in shown.items()]
+    output.table(args.run, ["", ""], rows)
     if args.save:
         here.save(Path(args.save))
         output.say(f"saved: {args.save}")
-    described = {"problem": {"name": here.problem.name, **options}, "recipe": asdict(here.recipe), "score": score}
-    output.result(run=args.run, finished=here.finished, weights=weights, **described, **trained, saved=args.save)
+    problem = {"name": here.problem.name, **options}
+    described = {"problem": problem, "recipe": asdict(here.recipe), "score": score, **trained}
+    output.result(run=args.run, finished=here.finished, weights=weights, **described, saved=args.save)
 
 
 def _list_pretrained(output: Output) -> None:
@@ -151,10 +162,11 @@ def _list_pretrained(output: Output) -> None:
     for name in pretrained_names():
         here = pretrained(name)
         problem, score = here.problem, here.scored()
-        model = {"name": f"pretrained:{name}", "problem": problem.name, "bits": problem.bits, "metric": problem.metric}
+        model = {"name": f"pretrained:{name}", "problem": problem.name, "bits": problem.bits}
+        model |= {"metric": problem.metric, "score": score[problem.metric]}
         size = {"instances": score["instances"], "bytes": here.weights().stat().st_size}
-        found.append({**model, "score": score[problem.metric], **size})
-    rows = [[f"{value:.4g}" if isinstance(value, float) else value for value in model.values()] for model in found]
+        found.append({**model, **size})
+    rows = [[f"{x:.4g}" if isinstance(x, float) else x for x in model.values()] for model in found]
     output.table("models that come with qubolearn", list(found[0]), rows)
     output.result(models=found)
 
@@ -166,7 +178,7 @@ def add_runs(parser: argparse.ArgumentParser, _: str | None) -> None:
 def run_runs(args: argparse.Namespace, output: Output) -> None:
     """List the run folders below a folder with their scores; one that is not a run is listed with its error."""
     if not Path(args.folder).is_dir():
-        raise QubolearnError(f"not a folder: {args.folder}; train a run with: qubolearn train ... --out FOLDER")
+        raise QubolearnError(f"not a folder: {args.folder}; train a run: qubolearn train ... --out FOLDER")
     found = [_summary(path.parent) for path in sorted(Path(args.folder).rglob("config.json"))]
     heads = ["run", "problem", "network", "epochs", "state", "accuracy"]
     rows = [[printable(str(run.get(key, "")))[:80] for key in heads] for run in found]
@@ -175,14 +187,16 @@ def run_runs(args: argparse.Namespace, output: Output) -> None:
 
 
 def _summary(folder: Path) -> dict[str, Any]:
-    """Return what the JSON files of a run folder say, or their error."""
+    """Return the contents of a run's JSON files, or their error."""
     try:
         header = read_json(folder / "config.json")
         result, metrics = folder / "result.json", folder / "metrics.jsonl"  # a run of fit has only the latter
-        scores = [read_json(result)] if result.is_file() else read_records(metrics, 2**26) if metrics.is_file() else []
+        scores = read_records(metrics, 2**26) if metrics.is_file() else []
+        scores += [read_json(result)] if result.is_file() else []
     except QubolearnError as error:
         return {"run": str(folder), "problem": str(error)}
-    problem, training = (part if isinstance(part := header.get(key), dict) else {} for key in ("problem", "training"))
+    parts = (header.get(key) for key in ("problem", "training"))
+    problem, training = (part if isinstance(part, dict) else {} for part in parts)
     state = "finished" if (folder / "model.safetensors").is_file() else "not finished"
     found = {"run": str(folder), "problem": problem.get("name"), "network": training.get("network")}
     chosen = _numbers({key: training.get(key) for key in ("epochs", "seed")})
@@ -191,7 +205,8 @@ def _summary(folder: Path) -> dict[str, Any]:
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
     """Return the finite numbers of untrusted values."""
-    return {name: value for name, value in values.items() if isinstance(value, (int, float)) and abs(value) < 1e300}
+    numbers = {name: value for name, value in values.items() if isinstance(value, (int, float))}
+    return {name: value for name, value in numbers.items() if abs(value) < 1e300}
 
 
 def add_plot(parser: argparse.ArgumentParser, _: str | None) -> None:
@@ -211,7 +226,7 @@ def run_plot(args: argparse.Namespace, output: Output) -> None:
     from qubolearn import plots
 
     runs, folder = [open_run(name, args) for name in args.runs], Path(args.out or args.runs[0])
-    scored = [here for here in runs if here.problem.available("validation") != 0]  # the others have no scores
+    scored = [here for here in runs if here.problem.available("validation") != 0]  # others have no scores
     pictures: dict[str, Any] = {"curves": plots.curves(scored)} if scored else {}
     for here in runs:
         pictures |= {f"{here.folder.name}-{name}": picture for name, picture in plots.pictures(here).items()}
@@ -255,4 +270,5 @@ def run_explore(args: argparse.Namespace, output: Output) -> None:
         size += f" (the {data['dropped']} weakest did not fit)"
     shown = f"{counted(instances, 'instance')} of {here.problem}, {hits} of {scored} solved correctly"
     output.say(f"{args.out}: {shown}; {size}")
-    output.result(out=args.out, instances=instances, right=hits, scored=scored, bits=data["n"], couplers=couplers)
+    counts = {"instances": instances, "right": hits, "scored": scored, "bits": data["n"]}
+    output.result(out=args.out, **counts, couplers=couplers)

@@ -1,4 +1,4 @@
-"""The commands instances, solve, export and embed: instances and QUBOs in files and on chips."""
+"""The commands instances, solve, export and embed."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 Solved = tuple[dict[str, Any], Mapping[str, Any], tuple[str, list[str], list[Any]]]  # arrays, info, table
 
-CHIPS = ("chimera", "pegasus", "zephyr")  # topologies.FAMILIES, without importing torch
+CHIPS = ("chimera", "pegasus", "zephyr")  # without importing torch
 SHOWN = 64  # bits of a state
-MAX_ENTRIES = 2**26  # of a run's QUBOs that are written: 256 MiB before compression
+MAX_ENTRIES = 2**26  # of the written QUBOs: 256 MiB unpacked
 
 
 def add_instances(parser: argparse.ArgumentParser, first: str | None) -> None:
@@ -55,16 +55,19 @@ def run_instances(args: argparse.Namespace, output: Output) -> None:
 
 def add_solve(parser: argparse.ArgumentParser, _: str | None) -> None:
     options.add_run(parser, text="file of a QUBO, or run folder, model file or pretrained:NAME")
-    parser.add_argument("instances", nargs="?", metavar="INSTANCES.npz", help="for a run: file with p [count, m]")
+    text = "for a run: file with p [count, m]"
+    parser.add_argument("instances", nargs="?", metavar="INSTANCES.npz", help=text)
     options.add_shared(parser, "--solver")
     text = "hold bits at values: 3=1,7=0, or an .npz with clamp [count, n] of 0, 1 and -1"
     parser.add_argument("--clamp", metavar="BITS", help=text)
-    text = "exactly one bit of each group is 1: the size of equal groups, or a text file with one group per line"
+    text = "one bit of each group is 1: the size of equal groups, or a text file with one group per line"
     parser.add_argument("--groups", metavar="SIZE|FILE", help=text)
-    parser.add_argument("--out", metavar="FILE.npz", help="output file [QUBO.solved.npz or INSTANCES.solved.npz]")
+    text = "output file [QUBO.solved.npz or INSTANCES.solved.npz]"
+    parser.add_argument("--out", metavar="FILE.npz", help=text)
     formats = ["rudy", "biqmac", "qbsolv", "coo"]
     parser.add_argument("--format", choices=formats, help="format of a text file of a QUBO [by its content]")
-    parser.add_argument("--project", action="store_true", help="project a run's bits to valid answers before decoding")
+    text = "project a run's bits to valid answers before decoding"
+    parser.add_argument("--project", action="store_true", help=text)
 
 
 def run_solve(args: argparse.Namespace, output: Output) -> None:
@@ -94,9 +97,14 @@ def run_solve(args: argparse.Namespace, output: Output) -> None:
     write_arrays(target, write_output if args.out else write_atomic, **arrays)
     output.table(*table)
     output.say(f"{', '.join(arrays)} in {target}")
-    result = {"count": len(arrays["states"]), "solver": args.solver, "source": str(info.get("source", "unknown"))}
-    result |= {} if args.instances else {"energy": arrays["energies"].item()}
-    output.result(**result, seconds=time.perf_counter() - began, out=str(target))
+    result = {} if args.instances else {"energy": arrays["energies"].item()}
+    result |= {"count": len(arrays["states"]), "solver": args.solver}
+    output.result(
+        **result,
+        source=str(info.get("source", "unknown")),
+        seconds=time.perf_counter() - began,
+        out=str(target),
+    )
 
 
 def _solve_file(args: argparse.Namespace, source: Path, output: Output) -> Solved:
@@ -105,7 +113,7 @@ def _solve_file(args: argparse.Namespace, source: Path, output: Output) -> Solve
 
     for option in ("project", "problem"):
         if getattr(args, option):
-            raise QubolearnError(f"--{option} is for a run with INSTANCES.npz, but {source} is read as a QUBO")
+            raise QubolearnError(f"--{option} is for a run and INSTANCES.npz, but {source} is a QUBO")
     named = len(source.parts) == 1 and not source.suffix and not source.exists()
     instance = load_instance(source.name) if named else read_qubo(source, args.format)
     output.say(*(f"{source}: {note}" for note in instance.notes))
@@ -150,9 +158,14 @@ def _shown(state: Tensor) -> str:
 
 
 def _solve(
-    A: Qubo, args: argparse.Namespace, output: Output, what: str, problem: Problem | None = None, p: Any = None
+    A: Qubo,
+    args: argparse.Namespace,
+    output: Output,
+    what: str,
+    problem: Problem | None = None,
+    p: Any = None,
 ) -> Solution:
-    """Return the lowest states; --clamp, --groups and --solver override those of the problem."""
+    """Return the lowest states; options override those of the problem."""
     from qubolearn.solvers import solve
 
     held: dict[str, Any] = {}
@@ -209,7 +222,8 @@ def run_export(args: argparse.Namespace, output: Output) -> None:
 
 
 def add_embed(parser: argparse.ArgumentParser, _: str | None) -> None:
-    parser.add_argument("what", metavar="RUN|BITS", help="run folder, model file, pretrained:NAME or a number of bits")
+    text = "run folder, model file, pretrained:NAME or a number of bits"
+    parser.add_argument("what", metavar="RUN|BITS", help=text)
     text = "dense, chimera, pegasus or zephyr [that of the run, else dense]"
     parser.add_argument("--topology", metavar="NAME", help=text)
     parser.add_argument("--chip", choices=CHIPS, help="one family of chips [all three]")
@@ -235,9 +249,11 @@ def run_embed(args: argparse.Namespace, output: Output) -> None:
         pattern = topology(args.topology or "dense", int(args.what))
     else:
         here = options.open_run(args.what)
-        pattern = topology(args.topology, here.problem.bits) if args.topology else pattern_of(here.problem, here.recipe)
+        own = not args.topology
+        pattern = pattern_of(here.problem, here.recipe) if own else topology(args.topology, here.problem.bits)
+    chips = [args.chip] if args.chip else CHIPS
     with output.progress(f"embedding {pattern.n} bits", 1):
-        reports = [embed_report(pattern, chip, args.chip_size) for chip in ([args.chip] if args.chip else CHIPS)]
+        reports = [embed_report(pattern, chip, args.chip_size) for chip in chips]
     headers = ["chip", "logical", "physical", "mean chain", "longest", "instances per anneal", "embedding"]
     rows = []
     for r in reports:

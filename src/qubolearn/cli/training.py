@@ -1,4 +1,4 @@
-"""The command train, and the training with a progress bar that the demo shares."""
+"""The command train, and the progress bar that the demo shares."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run_train(args: argparse.Namespace, output: Output) -> int:
     """
     kind = problem_class(args.problem)
     problem, recipe = preset("best", kind, **chosen(args, kind), **chosen(args, Recipe))
-    make_solver(recipe.solver)  # report wrong names and sizes before anything is written
+    make_solver(recipe.solver)  # fail before anything is written
     from qubolearn.recipes import new_network
     from qubolearn.runs import Run
 
@@ -74,7 +74,7 @@ def run_train(args: argparse.Namespace, output: Output) -> int:
 
 @contextmanager
 def stop_on_signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM, so that the current step is finished and saved; a second Ctrl-C stops at once."""
+    """Collect SIGINT and SIGTERM to end after a step; a second Ctrl-C stops at once."""
     caught: list[int] = []
 
     def handle(number: int, _: object) -> None:
@@ -91,7 +91,6 @@ def stop_on_signals() -> Iterator[list[int]]:
 
 
 def train_with_progress(here: Run, device: torch.device, output: Output, caught: Sequence[int] = ()) -> float:
-    """Train a run with a progress bar and return the seconds that it took."""
     from qubolearn.recipes import train
     from qubolearn.training.callbacks import ProgressBar, StopIf
 
@@ -107,8 +106,8 @@ def train_with_progress(here: Run, device: torch.device, output: Output, caught:
     return time.perf_counter() - began
 
 
-def score(here: Run, device: torch.device, instances: int, seconds: float) -> tuple[Evaluation, dict[str, Any]]:
-    """Score a trained run on unseen test instances; return the evaluation and its record with provenance."""
+def score(here: Run, device: torch.device, instances: int, seconds: float) -> tuple[Evaluation, Any]:
+    """Score a trained run on test instances; return it and its record."""
     from qubolearn.evaluation import evaluate
     from qubolearn.recipes import make_loss
 

@@ -1,4 +1,4 @@
-"""Arrays as data: nested structures of tensors, validated instances, and arrays as a problem with splits."""
+"""Structures of tensors, validated instances, and arrays as a problem."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from qubolearn.random import stream
 
 
 def map_tensors(function: Callable[[Tensor], Any], structure: Any) -> Any:
-    """Apply a function to every tensor of a structure of tuples, lists, mappings and None; keep other objects.
+    """Apply a function to every tensor of a nested structure; keep other objects.
 
     >>> map_tensors(lambda t: t + 1, {"nodes": torch.zeros(2), "edges": (torch.ones(1), None)})
     {'nodes': tensor([1., 1.]), 'edges': (tensor([2.]), None)}
@@ -36,22 +36,21 @@ def map_tensors(function: Callable[[Tensor], Any], structure: Any) -> Any:
 
 
 def tensors_of(structure: Any) -> Iterator[Tensor]:
-    """Return all tensors of a structure, in order."""
     found: list[Tensor] = []
     map_tensors(lambda tensor: found.append(tensor) or tensor, structure)  # type: ignore[func-returns-value]
     return iter(found)
 
 
 def count_rows(structure: Any, what: str = "p") -> int:
-    """Return the common length of the first dimension of all tensors; raise if they differ."""
+    """Return the common number of rows; raise if they differ."""
     lengths = {len(tensor) if tensor.ndim else 0 for tensor in tensors_of(structure)}
     if len(lengths) != 1:
-        raise QubolearnError(f"the tensors of {what} have {sorted(lengths)} rows; expected equal numbers of instances")
+        raise QubolearnError(f"the tensors of {what} have {sorted(lengths)} rows; expected equal numbers")
     return lengths.pop()
 
 
 def as_tensors(structure: Any) -> Any:
-    """Convert NumPy arrays to tensors and other floats to float32, at any depth; raise for anything else."""
+    """Convert NumPy arrays to tensors, and floats to float32; raise for others."""
     if isinstance(structure, np.ndarray) and structure.dtype.kind in "biuf":
         structure = torch.from_numpy(np.require(structure, requirements=["C", "W"]))
     elif isinstance(structure, Mapping):
@@ -63,13 +62,13 @@ def as_tensors(structure: Any) -> Any:
     if isinstance(structure, Tensor):
         if structure.is_complex():
             raise QubolearnError(f"a tensor of {structure.dtype}; pass real and imaginary parts as columns")
-        return structure.float() if structure.dtype in (torch.float64, torch.float16, torch.bfloat16) else structure
+        return structure.float() if structure.is_floating_point() else structure
     what = f"array of {structure.dtype}" if isinstance(structure, np.ndarray) else type(structure).__name__
-    raise QubolearnError(f"expected a tensor or an array of numbers, got {what}; convert lists by numpy.asarray")
+    raise QubolearnError(f"expected a tensor or an array of numbers, got {what}; use numpy.asarray")
 
 
 def make_instances(p: Any, x: Any, answer: Any = None, right: RightAnswers | None = None) -> Instances:
-    """Return validated instances in float32 from the arguments of :class:`Arrays`; integers in a structure p stay."""
+    """Return validated instances in float32; integers in a structure p stay."""
     p, x = as_tensors(p), as_tensors(x)
     if not isinstance(x, Tensor) or x.ndim != 2 or x.shape[1] < 1:
         raise QubolearnError(f"x must be an array of bits [N, n], got {list(getattr(x, 'shape', []))}")
@@ -127,7 +126,7 @@ class Arrays(Problem):
         count = len(self.instances.x_true)
         sizes = [_size(share, count, what) for share, what in ((validation, "validation"), (test, "test"))]
         if sum(sizes) >= count:
-            raise QubolearnError(f"validation={validation} and test={test} leave none of {count} instances to train on")
+            raise QubolearnError(f"validation={validation} and test={test} take all {count} instances")
         order = torch.randperm(count, generator=stream(seed, "arrays"))
         held_out, tested, trained = torch.split(order, [*sizes, count - sum(sizes)])
         self._rows: dict[str, Tensor] = {"train": trained, "validation": held_out, "test": tested}
@@ -172,14 +171,15 @@ def _size(share: float, count: int, what: str) -> int:
 
 
 def pair_of(item: Sequence[Any]) -> Instances:
-    """Return (p, x) or (p, x, answer) of a Dataset or DataLoader as instances."""
-    if not isinstance(item, (tuple, list)) or len(item) not in (2, 3, *((4,) if isinstance(item, Instances) else ())):
-        raise QubolearnError(f"the data yields {type(item).__name__}; expected pairs (p, x) of inputs and bits")
+    """Return (p, x) or (p, x, answer) as instances."""
+    pair = isinstance(item, (tuple, list)) and len(item) in (2, 3)
+    if not pair and not isinstance(item, Instances):
+        raise QubolearnError(f"the data yields {type(item).__name__}; expected pairs of inputs and bits")
     return make_instances(*item)
 
 
 def iter_instances(data: Any) -> Iterator[Instances]:
-    """Yield the instances of (p, x), Instances, a Dataset or a DataLoader, in batches."""
+    """Yield data as batches of instances."""
     if isinstance(data, Instances) or (isinstance(data, (tuple, list)) and len(data) == 2):
         yield make_instances(*data)
     elif isinstance(data, DataLoader):
@@ -187,4 +187,5 @@ def iter_instances(data: Any) -> Iterator[Instances]:
     elif isinstance(data, Dataset):
         yield from map(pair_of, DataLoader(data, 256))
     else:
-        raise QubolearnError(f"data is a {type(data).__name__}; expected a Problem, (p, x), a Dataset or a DataLoader")
+        kinds = "a Problem, (p, x), a Dataset or a DataLoader"
+        raise QubolearnError(f"data is a {type(data).__name__}; expected {kinds}")

@@ -1,4 +1,4 @@
-"""Instances, and the contract of all problem types: problem -> (p, x̂); x -> answer -> metric."""
+"""Instances, and the contract of problems: (p, x̂); x -> answer -> metric."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Split = Literal["train", "validation", "test"]
 
 
 class RightAnswers(NamedTuple):
-    """All right answers of instances that have several, such as a cut and its complement, where ``valid``.
+    """All right answers, where ``valid``, such as a cut and its complement.
 
     >>> import torch
     >>> x = torch.tensor([[1.0, 0.0]])
@@ -51,7 +51,7 @@ class RightAnswers(NamedTuple):
         return self.states[torch.arange(len(chosen), device=chosen.device), chosen]
 
     def include(self, x: Tensor) -> Tensor:
-        """Return True for each x ``[batch, ..., n]`` that is a right answer: ``[batch, ...]`` bool."""
+        """Return True for each x ``[batch, ..., n]`` that is a right answer."""
         batch, _, n = self.states.shape
         rows = x.reshape(batch, -1, 1, n)
         same = (rows == self.states[:, None]).all(-1) & self.valid[:, None]  # [batch, rows, t]
@@ -59,7 +59,7 @@ class RightAnswers(NamedTuple):
 
 
 class SoftTargets(NamedTuple):
-    """States that are nearly right, with weights, such as the neighboring bins of a number."""
+    """Nearly right states with weights, such as neighboring bins of a number."""
 
     states: Tensor  # [batch, t, n]
     weights: Tensor  # [batch, t], at least 0, sum to 1 for each instance
@@ -68,9 +68,10 @@ class SoftTargets(NamedTuple):
 class Instances(NamedTuple):
     """A batch of problem instances with their solutions.
 
-    ``p`` is the input of the network: ``[batch, input_size]`` in float32, or any structure of tensors that the network
-    accepts. ``x_true`` are the bits of a solution. ``answer`` is the solution itself, such as a permutation or an angle
-    before rounding to bits. ``right`` lists all solutions if instances have several.
+    ``p`` is the input of the network: ``[batch, input_size]`` in float32, or any
+    structure of tensors. ``x_true`` are the bits of a solution, and ``answer`` is the
+    solution itself, such as a permutation. ``right`` lists all solutions if instances
+    have several.
 
     >>> import torch
     >>> x = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
@@ -85,13 +86,13 @@ class Instances(NamedTuple):
     right: RightAnswers | None = None
 
     def rows(self, index: Tensor | slice) -> Instances:
-        """Return the instances at an index: a slice, or row numbers ``[count]``."""
+        """Return the instances at a slice or row numbers ``[count]``."""
         if isinstance(index, slice):
             return self._map(lambda tensor: tensor[index])
         return self._map(lambda tensor: tensor.index_select(0, index))
 
     def wrong_bits(self, x: Tensor) -> Tensor:
-        """Return the Hamming distance of x ``[batch, n]`` to the nearest right answer: ``[batch]`` int64."""
+        """Return the Hamming distance ``[batch]`` to the nearest right answer."""
         if self.right is None:
             return (x != self.x_true).sum(-1)
         distance = (x[:, None] != self.right.states).sum(-1)
@@ -110,11 +111,11 @@ class Instances(NamedTuple):
 class Problem(ABC):
     """Base class of problem types: subclasses are frozen dataclasses whose fields are their options.
 
-    The fields become options of the command line and are stored as JSON with every result, so they are numbers, strings
-    and booleans. For data in arrays, use :class:`qubolearn.Arrays`.
+    The fields become options of the command line and are stored as JSON, so they are
+    numbers, strings and booleans. For arrays, use :class:`qubolearn.Arrays`.
 
-    Subclasses define ``input_size``, ``bits`` and :meth:`sample`; the other methods have defaults for answers that are
-    bits. ``qubolearn.testing.check_problem`` checks a class.
+    Subclasses define ``input_size``, ``bits`` and :meth:`sample`; defaults of the others
+    are for answers that are bits. ``qubolearn.testing.check_problem`` checks a class.
 
     >>> from dataclasses import dataclass
     >>> import torch
@@ -134,8 +135,10 @@ class Problem(ABC):
     #: The main metric, a key of the result of :meth:`score`, and its direction.
     metric: ClassVar[str] = "accuracy"
     higher_is_better: ClassVar[bool] = True
-    #: Choices of the presets for this problem; those of `best` add to the ones for all problems.
+    #: Choices of the presets for this problem.
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"best": {"epochs": 100}}
+    #: Names of options in old files -> names now.
+    old_names: ClassVar[Mapping[str, str]] = {}
 
     @property
     @abstractmethod
@@ -149,66 +152,66 @@ class Problem(ABC):
 
     @abstractmethod
     def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
-        """Draw ``count`` instances on the generator's device, the same ones for the same state of the generator.
+        """Draw ``count`` instances on the generator's device, fixed by its state.
 
         Splits share no shape, image or other source of instances.
         """
 
     def decode(self, x: Tensor) -> Tensor:
-        """Return the answers ``[batch, ...]`` of bits ``[batch, n]``; by default the bits themselves."""
+        """Return the answers of bits ``[batch, n]``; by default the bits."""
         return x
 
     def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
-        """Return metrics ``[batch]`` by name for answers ``[batch, ...]``; by default those of :func:`score_bits`."""
+        """Return metrics ``[batch]`` of answers; by default :func:`score_bits`."""
         return score_bits(answer, instances)
 
     def project(self, x: Tensor, p: Any) -> Tensor:
-        """Return the nearest bits ``[batch, n]`` that encode a valid answer to p; by default x itself."""
+        """Return the nearest bits that encode a valid answer; by default x."""
         return x
 
     @property
     def groups(self) -> Groups | None:
-        """Return the groups of bits of which exactly one is 1 in every answer, for solvers; by default None."""
+        """Return the groups of bits of which exactly one is 1, or None."""
         return None
 
     def clamp(self, p: Any) -> Tensor | None:
-        """Return the bits that p determines, such as hints, which solvers hold: ``[batch, n]``, -1 for free bits."""
+        """Return the bits that p determines ``[batch, n]``, -1 if free, or None."""
         return None
 
     def constraints(self, p: Any) -> Sequence[LinearConstraint]:
-        """Return inequalities a·x <= b that solvers obey for p: annealing, populations, exact search, ``auto``."""
+        """Return inequalities a·x <= b for p that solvers obey."""
         return ()
 
     def available(self, split: Split) -> int | None:
-        """Return the number of different instances of a split, or None if they are generated."""
+        """Return the number of instances of a split, None if generated."""
         return None
 
     def default_solver(self) -> Any:
-        """Return the solver that ``evaluate`` and ``fit`` use by default, or None for ``auto_solver``."""
+        """Return the default solver of ``evaluate`` and ``fit``, or None."""
         return None
 
     def answer_of(self, x: Tensor, p: Any) -> Tensor:
-        """Return what ``qubolearn solve`` writes for bits x; by default decode(x), or something clearly invalid."""
+        """Return what ``qubolearn solve`` writes for bits x."""
         return self.decode(x)
 
     def remarks(self, answer: Tensor, p: Any) -> list[str]:
-        """Return a remark on each answer for ``qubolearn solve``, such as that p has no answer; by default none."""
+        """Return a remark per answer for ``qubolearn solve``, such as why none exists."""
         return []
 
     def soft_targets(self, instances: Instances) -> SoftTargets | None:
-        """Return nearly right states for ``SoftLikelihood``, equally many per instance in every batch, or None."""
+        """Return targets of ``SoftLikelihood``, equally many per instance, or None."""
         return None
 
     @classmethod
     def variant(cls, name: str, options: Mapping[str, Any]) -> type[Problem]:
-        """Return the class that the preset ``name`` selects for these options; by default this class."""
+        """Return the class that a preset selects; by default this class."""
         return cls
 
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the choices of a preset such as ``best``: options of this problem and fields of a recipe.
+        """Return the choices of a preset: options of this problem and of a recipe.
 
-        They may depend on ``options``, which the user set. An unknown name raises KeyError.
+        They may depend on the user's ``options``. An unknown name raises KeyError.
         """
         return {**(_BEST if name == "best" else {}), **cls.presets[name]}
 
@@ -217,7 +220,7 @@ _BEST: Mapping[str, Any] = {"schedule": "cosine", "fresh": True, "weight_mlp": 0
 
 
 def score_bits(x: Tensor, instances: Instances) -> dict[str, Tensor]:
-    """Return ``accuracy`` and ``wrong_bits`` of bits x ``[batch, n]``, ``[batch]`` each."""
+    """Return ``accuracy`` and ``wrong_bits`` of bits x, ``[batch]`` each."""
     wrong = instances.wrong_bits(x)
     return {"accuracy": (wrong == 0).float(), "wrong_bits": wrong.float()}
 
@@ -233,7 +236,7 @@ def check_bits(x: Tensor, what: str = "x") -> None:
 
 @dataclass(frozen=True)
 class PermutationProblem(Problem):
-    """Base class of permutation problems: x encodes P(1) ... P(k) in ceil(log2 k) bits each, and p has k⁴ weights.
+    """Base class of permutation problems: k⁴ weights p, ceil(log2 k) bits per entry.
 
     Answers are permutations ``[batch, k]``.
     """

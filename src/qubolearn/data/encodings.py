@@ -1,6 +1,6 @@
-"""Permutations as bits: P(1) ... P(k), each entry in b = ceil(log2 k) bits, most significant bit first.
+"""Permutations as bits: b = ceil(log2 k) per entry, most significant first.
 
-Not every bit vector encodes a permutation: entries may repeat or, if k is not a power of two, be k or more.
+Not all bits encode a permutation: entries may repeat or be k or more.
 """
 
 from __future__ import annotations
@@ -22,46 +22,47 @@ __all__ = [
     "nearest_permutation",
 ]
 
-#: Up to this k, the nearest permutation is searched among all k! by one matrix product.
+#: Up to this k, all k! permutations are compared.
 MAX_BRUTE_FORCE = 6
 
 
 def bits_per_entry(k: int) -> int:
-    """Return b = ceil(log2 k), the bits per entry of a permutation of k elements."""
+    """Return b = ceil(log2 k)."""
     if k < 2:
         raise QubolearnError(f"a permutation of k={k} elements; expected k >= 2")
     return (k - 1).bit_length()
 
 
 def encode_permutation(P: Tensor) -> Tensor:
-    """Encode permutations ``[batch, k]`` with entries 0 ... k-1 as bits ``[batch, k·b]``, float32."""
+    """Encode permutations ``[batch, k]`` from 0 on as float bits ``[batch, k·b]``."""
     if P.ndim != 2 or P.dtype.is_floating_point:
         raise QubolearnError(f"permutations must be integers [batch, k], got {P.dtype} {list(P.shape)}")
     k = P.shape[1]
     b = bits_per_entry(k)
     if P.numel() and not 0 <= int(P.min()) <= int(P.max()) < k:
-        raise QubolearnError(f"permutations of k={k} have entries 0 ... {k - 1}, got {int(P.min())} ... {int(P.max())}")
+        raise QubolearnError(f"entries {int(P.min())} ... {int(P.max())}; expected 0 ... {k - 1}")
     return ((P.long()[:, :, None] >> _shifts(b, P.device)) & 1).flatten(1).float()
 
 
 def decode_permutation(x: Tensor, k: int) -> Tensor:
-    """Decode bits ``[batch, k·b]`` to entries ``[batch, k]``, int64, which may repeat or be k or more."""
+    """Decode bits ``[batch, k·b]`` to entries ``[batch, k]``, int64."""
     b = _check_bits(x, k)
     return (x.round().long().reshape(len(x), k, b) << _shifts(b, x.device)).sum(-1)
 
 
 def nearest_permutation(x: Tensor, k: int) -> Tensor:
-    """Return the bits of the permutation nearest to bits ``[batch, k·b]`` in Hamming distance, same shape and dtype.
+    """Return the permutation nearest to bits ``[batch, k·b]`` in Hamming distance, as bits.
 
-    This is an assignment problem, solved exactly: value a at entry i costs Hamming(bits of i, code of a). Ties are
-    deterministic; up to k = 6 the lexicographically first permutation wins.
+    It is an exact assignment: value a at entry i costs Hamming(bits of i, code of a).
+    Up to k = 6, the lexicographically first of several wins.
     """
     b = _check_bits(x, k)
     bits = x.round().float()
     if k <= MAX_BRUTE_FORCE:
         codes = encode_permutation(all_permutations(k)).to(x.device)  # [k!, k·b]
-        distance = codes.sum(1) - 2 * bits @ codes.T  # less |x|, the same for all; small integers, exact in float32
-        rank = torch.arange(len(codes), device=x.device) / len(codes)  # breaks ties, since distances are integers
+        # less |x|, the same for all; integers are exact, so rank breaks ties
+        distance = codes.sum(1) - 2 * bits @ codes.T
+        rank = torch.arange(len(codes), device=x.device) / len(codes)
         return codes[(distance + rank).argmin(1)].to(x.dtype)
     codes = ((torch.arange(k, device=x.device)[:, None] >> _shifts(b, x.device)) & 1).float()  # [k, b]
     cost = torch.cdist(bits.reshape(len(x), k, b), codes.expand(len(x), k, b), p=1)  # [batch, k, k]
@@ -70,12 +71,12 @@ def nearest_permutation(x: Tensor, k: int) -> Tensor:
 
 @cache
 def all_permutations(k: int) -> Tensor:
-    """Return all permutations of 0 ... k-1 in lexicographic order, ``[k!, k]`` int64 on the CPU; do not modify it."""
+    """Return all permutations in lexicographic order, ``[k!, k]`` int64; do not modify."""
     return torch.tensor(list(permutations(range(k))))
 
 
 def assignments(cost: Tensor) -> Tensor:
-    """Return the cheapest assignments ``[batch, k]`` of costs ``[batch, k, k]``, int64 on the CPU."""
+    """Return the cheapest assignments ``[batch, k]``, int64 on the CPU."""
     from scipy.optimize import linear_sum_assignment
 
     columns = [torch.from_numpy(linear_sum_assignment(rows)[1]) for rows in cost.cpu().numpy()]
@@ -89,5 +90,5 @@ def _shifts(b: int, device: torch.device) -> Tensor:
 def _check_bits(x: Tensor, k: int) -> int:
     b = bits_per_entry(k)
     if x.ndim != 2 or x.shape[1] != k * b:
-        raise QubolearnError(f"k={k} entries of {b} bits: expected x of shape [batch, {k * b}], got {list(x.shape)}")
+        raise QubolearnError(f"x is {list(x.shape)}; expected [batch, {k * b}], k={k} entries of {b} bits")
     return b

@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 
 Write = Callable[[Path, bytes], None]
 
-#: Limit of the unpacked bytes of one .npz; a zip bomb has more. Methods that unpack blocks at once are rejected.
+#: Limit of the unpacked bytes of one .npz, against zip bombs.
 MAX_UNPACKED = 2**30
 
 
 def load_npz(
     path: Path | str, required: Mapping[str, tuple[str, int | None]], finite: bool = True
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Read the arrays ``{name: (dtype kinds, dimensions)}``, for example ``{"points": ("f", 2)}``, and no others.
+    """Read the arrays ``{name: (dtype kinds, dimensions)}``, such as ``("f", 2)``.
 
-    Pickled arrays, arrays larger than the file claims and, unless ``finite`` is False, non-finite numbers raise.
+    Pickles, arrays larger than claimed and, unless ``finite`` is False, non-finite
+    numbers raise.
     """
     path = Path(path)
     if not path.is_file():
@@ -37,14 +38,15 @@ def load_npz(
     try:
         with zipfile.ZipFile(path) as archive:
             entries = {entry.filename: entry for entry in archive.infolist()}
-            if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries.values()):
-                raise QubolearnError(f"{path} is packed by another method than stored or deflated; pack it again")
+            methods = {entry.compress_type for entry in entries.values()}
+            if methods - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+                raise QubolearnError(f"{path} is neither stored nor deflated; pack it again")
             missing = [name for name in required if f"{name}.npy" not in entries]
             if missing:
                 raise QubolearnError(f"{path} has no array {missing[0]!r}; expected {', '.join(required)}")
             total = sum(entries[f"{name}.npy"].file_size for name in required)
             if total > MAX_UNPACKED:
-                raise QubolearnError(f"{path} unpacks to {total} bytes (limit {MAX_UNPACKED}); is it the right file?")
+                raise QubolearnError(f"{path} unpacks to {total} bytes (limit {MAX_UNPACKED})")
             arrays = {}
             for name, (kinds, dimensions) in required.items():
                 with archive.open(entry := entries[f"{name}.npy"]) as member:
@@ -54,40 +56,38 @@ def load_npz(
             return arrays
     except QubolearnError:
         raise
-    # numpy and zipfile raise many types on damaged files, NotImplementedError and EOFError among them
+    # numpy and zipfile raise many types on damaged files
     except Exception as error:
         why = f"{type(error).__name__}: {error}"
         raise QubolearnError(f"{path} is not a readable .npz ({why}); download it again") from error
 
 
-def _check_array(array: np.ndarray[Any, Any], kinds: str, dimensions: int | None, finite: bool, what: str) -> None:
+def _check_array(
+    array: np.ndarray[Any, Any], kinds: str, dimensions: int | None, finite: bool, what: str
+) -> None:
     if array.dtype.kind not in kinds or dimensions not in (None, array.ndim):
-        raise QubolearnError(
-            f"{what} is {array.dtype} with {array.ndim} dimensions; expected {' or '.join(kinds)} with {dimensions}"
-        )
+        expected = f"{' or '.join(kinds)} with {dimensions}"
+        raise QubolearnError(f"{what} is {array.dtype} with {array.ndim} dimensions; expected {expected}")
     if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
         raise QubolearnError(f"{what} contains numbers that are not finite; download it again")
     if array.dtype.kind == "U":
-        array.tolist()  # raises for invalid characters, which NumPy does not check
+        array.tolist()  # raises for invalid characters
 
 
 def write_instances(path: Path, instances: Instances, write: Write = write_atomic) -> None:
-    """Write p, x_true and answer."""
     write_arrays(path, write, p=instances.p, x_true=instances.x_true.byte(), answer=instances.answer)
 
 
 def write_arrays(path: Path, write: Write = write_atomic, /, **arrays: Tensor | np.ndarray[Any, Any]) -> None:
-    """Write tensors or arrays as a compressed .npz, completely or not at all."""
+    """Write a compressed .npz, atomically."""
     buffer = io.BytesIO()
-    plain: dict[str, Any] = {
-        name: array if isinstance(array, np.ndarray) else array.cpu().numpy() for name, array in arrays.items()
-    }
-    np.savez_compressed(buffer, **plain)
+    plain = {k: v if isinstance(v, np.ndarray) else v.cpu().numpy() for k, v in arrays.items()}
+    np.savez_compressed(buffer, **plain)  # type: ignore[arg-type]
     write(path, buffer.getvalue())
 
 
 def read_inputs(path: Path, problem: Problem) -> Tensor:
-    """Return p ``[count, input_size]``, float32, from a .npz file of instances."""
+    """Return p ``[count, input_size]``, float32, of a .npz file."""
     import torch
 
     p = load_npz(path, {"p": ("f", 2)})["p"]

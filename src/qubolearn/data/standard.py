@@ -1,4 +1,4 @@
-"""Standard instances: Gset graphs, Beasley's QUBOs and others in the data folder, with their best known values."""
+"""Standard instances of the data folder with their best known values."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ QUBO = {"i": ("iu", 1), "j": ("iu", 1), "value": ("iuf", 1)}
 def load_instance(name: str) -> Instance:
     """Return an instance of the folder ``instances`` below ``$QUBOLEARN_DATA``.
 
-    Collections are .npz files with arrays ``NAME_edges``, ``NAME_weights`` and ``NAME_n`` of graphs, or ``NAME_i``,
-    ``NAME_j``, ``NAME_value`` and ``NAME_n`` of QUBOs, and best known values next to them in ``*_best.json``. Other
-    files of the folder are named without their suffix, and read by their content.
+    Collections are .npz files with ``NAME_edges``, ``NAME_weights`` and ``NAME_n`` of
+    graphs, or ``NAME_i``, ``NAME_j``, ``NAME_value`` and ``NAME_n`` of QUBOs; best known
+    values are in ``*_best.json``. Other files are named without their suffix.
     """
     where = _places()
     if name not in where:
@@ -54,7 +54,7 @@ def instance_names() -> list[str]:
 
 
 def _places() -> dict[str, tuple[Path, bool | None]]:
-    """Return the file of each instance, and True for a graph of a collection, False for a QUBO of one."""
+    """Return the file of each instance; True is a collection's graph, False its QUBO."""
     found: dict[str, tuple[Path, bool | None]] = {}
     folder = Path(os.environ.get("QUBOLEARN_DATA") or "~/.cache/qubolearn").expanduser() / "instances"
     if not folder.is_dir():

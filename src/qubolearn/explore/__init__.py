@@ -26,41 +26,45 @@ from qubolearn.training.folder import OWN
 
 __all__ = ["contents", "page", "positions"]
 
-#: Limits of the numbers of all instances together and of the couplers of one: either is about 1 MB of text.
+#: Limits of the numbers of all instances and of the couplers of one.
 MAX_NUMBERS, MAX_COUPLERS = 120_000, 50_000
 #: Limit of the bits of all right answers to one instance.
 MAX_RIGHT = 4096
-#: Limit of the words for all parts of answers, each with all its values.
+#: Limit of the words of all answers.
 MAX_WORDS = 8192
-#: Instances that are scored, if they have few bits, to show some that the run gets wrong.
+#: Instances of few bits that are scored, to show wrong ones.
 SCORED, FEW_BITS, WRONG = 2000, 20, 4
 
 Point = tuple[float, float]
 
-#: Distance of cells, and positions of the four qubits of one direction in a cell.
+#: Distance of cells, and positions of a cell's four qubits.
 PITCH, ALONG = 1.2, (-0.42, -0.18, 0.18, 0.42)
 
 
-def page(run: Run, instances: int = 24, seed: int = 0, show: Show | None = None) -> tuple[str, dict[str, Any]]:
+def page(
+    run: Run, instances: int = 24, seed: int = 0, show: Show | None = None
+) -> tuple[str, dict[str, Any]]:
     """Return the page of a run as one HTML document, and its numbers.
 
     Args:
         run: Any run.
-        instances: Number of unseen instances; fewer if their QUBOs are large, since a page stays below 2 MB.
+        instances: Number of unseen instances; fewer if a page would exceed 2 MB.
         seed: Seed of the instances.
-        show: How p is drawn: ``"image"``, ``"table"`` or ``"graph"`` (p lists the pairs of nodes, or is the input of
-            a :class:`qubolearn.networks.GraphBody`); or a function. It receives p of one instance as NumPy and returns
-            ``{"image": array}`` of ``[h, w]`` or ``[h, w, 3]``, ``{"table": rows}`` whose first row are the headers, or
-            ``{"graph": (names, edges)}`` with a name per node and edges (i, j) or (i, j, weight). By default
-            ``run.problem.show``, or an image.
+        show: How p is drawn, by default ``run.problem.show``, or an image: ``"image"``,
+            ``"table"`` or ``"graph"`` (p lists the pairs of nodes, or is the input of a
+            :class:`qubolearn.networks.GraphBody`). A function receives p of one instance
+            as NumPy and returns ``{"image": array}``, ``[h, w]`` or ``[h, w, 3]``,
+            ``{"table": rows}`` with headers first, or ``{"graph": (names, edges)}`` with
+            edges (i, j) or (i, j, weight).
     """
     data = contents(run, instances, seed, show)
-    templates = Environment(loader=PackageLoader("qubolearn.explore"), autoescape=True, undefined=StrictUndefined)
-    return templates.get_template("page.html").render(data=data), data  # texts from a run are escaped
+    loader = PackageLoader("qubolearn.explore")
+    templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    return templates.get_template("page.html").render(data=data), data  # texts are escaped
 
 
 def contents(run: Run, instances: int, seed: int, show: Show | None = None) -> dict[str, Any]:
-    """Return the contents of the page as one object that can be written as JSON."""
+    """Return the contents of the page for JSON."""
     problem, network = run.problem, run.network()
     shown_as: Show = getattr(problem, "show", "image") if show is None else show
     scored = max(instances, SCORED if (few := problem.bits <= FEW_BITS) else 0)
@@ -99,13 +103,13 @@ def contents(run: Run, instances: int, seed: int, show: Show | None = None) -> d
 
 
 def _options(problem: Problem) -> str:
-    """Return the options that are set: ``k = 4``."""
     options: dict[str, Any] = asdict(problem) if is_dataclass(problem) else {}
-    return ", ".join(f"{name} = {value}" for name, value in options.items() if value is not None and value is not False)
+    chosen = {name: value for name, value in options.items() if value is not None and value is not False}
+    return ", ".join(f"{name} = {value}" for name, value in chosen.items())
 
 
 def _sparse(A: Qubo) -> tuple[SparseQubo, int]:
-    """Return QUBOs on one graph, and the number of dropped couplers: the weakest, if there are too many for a page."""
+    """Return QUBOs on one graph, and how many weak couplers were dropped."""
     if not isinstance(A, SparseQubo):
         A = SparseQubo.from_dense(A)
     dropped = A.edges.shape[1] - MAX_COUPLERS
@@ -120,18 +124,17 @@ def _is_shared(A: SparseQubo) -> bool:
 
 
 def _numpy(p: Any, row: int) -> Any:
-    """Return p of one instance as NumPy arrays."""
     return map_tensors(lambda tensor: tensor[row].cpu().numpy(), p)
 
 
 def _positions(run: Run) -> list[tuple[float, float]]:
-    if run.recipe.network in ("shared", "keypoints", "own"):  # these have no pattern
+    if run.recipe.network in ("shared", "keypoints", "own"):  # without a pattern
         return positions(topology("diagonal", run.problem.bits), run.problem.groups)
     return positions(pattern_of(run.problem, run.recipe), run.problem.groups)
 
 
 def _with_wrong(hits: Tensor, shown: int) -> Tensor:
-    """Return the rows to show: the first ones, of which the last are replaced if fewer than WRONG are wrong.
+    """Return the first rows, with wrong ones at the end if too few are wrong.
 
     >>> _with_wrong(torch.tensor([True, False, True, True, False, True, False]), 4).tolist()
     [0, 1, 4, 6]
@@ -163,9 +166,9 @@ def _instances(
 
 
 def _answers(problem: Problem, seed: int) -> list[list[str]]:
-    """Return words for parts of equal length in bits: for each part, the words of all its 2**length values.
+    """Return words for parts of equal length: of each part, of all its 2**length values.
 
-    The list is empty if bits are the answer, or if a part, such as an angle, depends on too many bits.
+    It is empty if bits are the answer, or if a part depends on too many bits.
     """
     n = problem.bits
     if type(problem).decode is Problem.decode or isinstance(problem, Sudoku):
@@ -176,7 +179,7 @@ def _answers(problem: Problem, seed: int) -> list[list[str]]:
             continue
         length = n // parts
         values = torch.arange(2**length)
-        block = (values[:, None] >> torch.arange(length) & 1).float()  # bit 0 of a value is the first bit of the part
+        block = (values[:, None] >> torch.arange(length) & 1).float()  # bit 0 comes first
         words = []
         for part in range(parts):
             x = torch.zeros(len(values), n)
@@ -189,7 +192,7 @@ def _answers(problem: Problem, seed: int) -> list[list[str]]:
 
 
 def _words_match(problem: Problem, words: list[list[str]], length: int, seed: int) -> bool:
-    """Return True if the words of parts, joined, are the answers to random bits."""
+    """Return True if joined words of parts are the answers to random bits."""
     x = torch.randint(2, (256, problem.bits), generator=stream(seed, "explore")).float()
     value = (x.reshape(256, len(words), length).long() << torch.arange(length)).sum(-1)
     said = [" ".join(words[part][v] for part, v in enumerate(row)) for row in value.tolist()]
@@ -205,7 +208,7 @@ def _bits(x: Tensor) -> str:
 
 
 def _short(values: Tensor) -> list[float]:
-    """Round to five digits, which is enough for a page."""
+    """Round to five digits."""
     numbers = [float(f"{value:.5g}") for value in values.tolist()]
     if not all(map(math.isfinite, numbers)):
         raise QubolearnError("the run's network returns numbers that are not finite; train it again")
@@ -213,10 +216,10 @@ def _short(values: Tensor) -> list[float]:
 
 
 def positions(pattern: Topology, groups: Groups | None = None) -> list[Point]:
-    """Return a point for each bit; x goes right, y goes down, and neighboring cells are 1.2 apart.
+    """Return a point for each bit; y goes down, and cells are 1.2 apart.
 
-    The eight qubits of a cell form a cross, so that no two couplers are on one line. Without a chip, groups of bits
-    are small circles in rows of equal length; if not all bits are in groups, all bits are on one circle.
+    The eight qubits of a cell form a cross. Without a chip, groups are small circles in
+    rows; if not all bits are in groups, all bits are on one circle.
 
     >>> from qubolearn.chips.topologies import topology
     >>> positions(topology("chimera", 8))[:5]
@@ -227,14 +230,14 @@ def positions(pattern: Topology, groups: Groups | None = None) -> list[Point]:
     if pattern.qubits is None or pattern.name not in FAMILIES:
         return _circles(pattern.n, groups)
     places = [FAMILIES[pattern.name].place(qubit) for qubit in pattern.qubits]
-    # only the order of rows and columns counts: the planes of some families have gaps
+    # planes of some families have gaps, so only the order counts
     rows, columns = (sorted({cell[axis] for cell, _ in places}) for axis in (0, 1))
     found = []
     for (y, x, *layer), slot in places:
-        shift = PITCH / 2 * sum(layer)  # Zephyr has two cells at a crossing
+        shift = PITCH / 2 * sum(layer)  # Zephyr has two cells per crossing
         along = ALONG[slot % 4]
-        across = (along, 0.0) if slot < 4 else (0.0, along)
-        found.append((PITCH * columns.index(x) + shift + across[0], PITCH * rows.index(y) + shift + across[1]))
+        right, down = (along, 0.0) if slot < 4 else (0.0, along)
+        found.append((PITCH * columns.index(x) + shift + right, PITCH * rows.index(y) + shift + down))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Views of p in the explorer: an image, a table or a graph, chosen by name, or a user's function."""
+"""Views of p in the explorer: image, table, graph, or a function."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from qubolearn.errors import QubolearnError
 
 Show = str | Callable[[Any], dict[str, Any]]
-#: Limit of the numbers of one instance: pixels, rows of a table or edges.
+#: Limit of the pixels, rows or edges of one instance.
 MAX_INPUTS = 4096
 
 
 def view(show: Show, p: Any) -> dict[str, Any]:
-    """Return p of one instance, NumPy arrays without the batch, as a view for JSON; raise if ``show`` makes none."""
+    """Return p of one instance as a view for JSON; raise if ``show`` fails."""
     if isinstance(show, str) and show not in VIEWS:
         raise QubolearnError(f"show={show!r}; expected {', '.join(VIEWS)}, or a function")
     made = (VIEWS[show] if isinstance(show, str) else show)(p)
@@ -42,16 +42,17 @@ def view(show: Show, p: Any) -> dict[str, Any]:
 
 
 def _image(p: Any) -> dict[str, Any]:
-    """Return a matrix as it is, and other numbers as a square whose last cells are empty."""
+    """Return a matrix as it is, other numbers as a padded square."""
     if isinstance(p, np.ndarray) and p.ndim == 2 and p.size <= MAX_INPUTS:
         return {"image": p}
     numbers = _flat(p)
     columns = math.ceil(math.sqrt(len(numbers)))
-    return {"image": np.pad(numbers, (0, -len(numbers) % columns), constant_values=np.nan).reshape(-1, columns)}
+    padded = np.pad(numbers, (0, -len(numbers) % columns), constant_values=np.nan)
+    return {"image": padded.reshape(-1, columns)}
 
 
 def _graph(p: Any) -> dict[str, Any]:
-    """Return the graph of a matrix, of n(n-1)/2 pairs in order, or of node and pair features."""
+    """Return the graph of a matrix, of pairs, or of node and pair features."""
     nodes, pairs = p if isinstance(p, tuple) and len(p) == 2 else (None, p)
     pairs = np.asarray(pairs, float)
     n = len(pairs) if pairs.ndim == 2 and nodes is None else math.isqrt(2 * len(pairs)) + 1

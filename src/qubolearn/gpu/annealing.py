@@ -1,4 +1,4 @@
-"""Simulated annealing on an NVIDIA GPU: which Triton kernel, its random numbers, and its launches."""
+"""Simulated annealing on an NVIDIA GPU: kernels and their launches."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from threading import Lock
 import torch
 from torch import Tensor
 
-#: Up to this n, a QUBO on a GPU is annealed as a dense one even if its graph is sparse.
+#: Up to this n, sparse QUBOs are annealed as dense ones.
 WORD_BITS = 62
-#: QUBOs whose bits have at most this share of all others as neighbors, on average, are annealed by lists of neighbors.
+#: Up to this mean share of neighbors, QUBOs are annealed by lists.
 LISTED_SHARE = 1 / 8
-#: The first Triton with tuples of tensors, in which the kernels keep fields.
+#: The first Triton with tuples of tensors.
 TRITON = (3, 3)
-#: Updates of one launch. Kernels do 1e10 a second and more on a large GPU; small ones take a few times as long.
+#: Updates of one launch: less than half a second.
 UPDATES = 2 * 10**9
-#: CUDA graphs that are kept, each for calls of one shape; and up to how many updates, padding included, a call is one.
+#: CUDA graphs that are kept, and the most updates, padding included, of one.
 GRAPHS, GRAPH_UPDATES = 4, 6 * 10**8
 
 
 def available(device: torch.device) -> bool:
-    """Return True if there are kernels for this device; all others anneal on the CPU."""
+    """Return True if there are kernels for this device."""
     return device.type == "cuda" and _triton() >= TRITON
 
 
 @cache
 def _triton() -> tuple[int, ...]:
-    """Return the installed version of Triton, (0,) if there is none."""
+    """Return Triton's version, (0,) without it."""
     try:
         return tuple(int(part) for part in version("triton").split(".")[:2])
     except PackageNotFoundError:
@@ -37,15 +37,15 @@ def _triton() -> tuple[int, ...]:
 
 
 def takes_lists(linear: Tensor, edges: Tensor) -> bool:
-    """Return True if lists of neighbors suit QUBOs with linear ``[batch, n]`` and edges ``[2, m]``."""
+    """Return True if lists of neighbors suit QUBOs of this shape."""
     n = linear.shape[1]
     return n > WORD_BITS and 2 * edges.shape[1] <= n * n * LISTED_SHARE
 
 
 def rounds(betas: Tensor, updates: int) -> Iterator[tuple[int, Tensor]]:
-    """Split the sweeps of betas ``[batch, sweeps]`` into launches; yield the first sweep and the β of each.
+    """Split betas ``[batch, sweeps]`` into launches; yield first sweeps and betas.
 
-    A launch takes less than half a second, so that Ctrl-C works in between; ``updates`` are those of one sweep.
+    Ctrl-C works between launches; ``updates`` are those of one sweep.
 
     >>> [(first, some.tolist()) for first, some in rounds(torch.tensor([[1.0, 2.0, 4.0]]), 10**9)]
     [(0, [[1.0, 2.0]]), (2, [[4.0]])]
@@ -62,10 +62,7 @@ _lock = Lock()
 
 
 def replayed(work: Callable[..., tuple[Tensor, ...]], key: Hashable, *inputs: Tensor) -> tuple[Tensor, ...]:
-    """Return ``work(*inputs)``; from the second call with a key on a CUDA graph replays all of its launches at once.
-
-    ``work`` reads no values on the host, and depends on nothing but its inputs and the key.
-    """
+    """Return ``work(*inputs)``; later calls replay its CUDA graph."""
     if not inputs[0].is_cuda or torch.cuda.is_current_stream_capturing():
         return work(*inputs)
     key = (key, torch.cuda.current_stream(inputs[0].device))
@@ -81,7 +78,7 @@ def replayed(work: Callable[..., tuple[Tensor, ...]], key: Hashable, *inputs: Te
             work(*given)  # compiles for these addresses
             torch.cuda.synchronize()
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # other threads may allocate meanwhile
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # threads may allocate
                 made = work(*given)
             known = _graphs[key] = graph, given, made
         graph, given, made = known

@@ -1,9 +1,8 @@
-"""Simulated annealing of dense QUBOs on an NVIDIA GPU: one thread per read, 32 bits at a time.
+"""Simulated annealing of dense QUBOs on an NVIDIA GPU: a thread per read, 32 bits at a time.
 
-The contributions of all bits to the fields of 32 bits are a matrix product of the reads with 32 columns of A, on the
-tensor cores. Couplings are then two float16, c = high + low / 2048, of 22 digits together; bits are exact in float16,
-sums are float32. Then these 32 bits are updated one after the other, with their fields in registers, and each flip
-corrects the fields of those that follow it. So a sweep visits the bits in turn, exactly.
+Fields of 32 bits are a matrix product of the reads with 32 columns of A, on the tensor cores.
+Couplings are two float16, c = high + low / 2048, of 22 digits together; sums are float32. Then
+these bits are updated in turn in registers, and each flip corrects the fields of the next.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, assignment, misc"
@@ -20,23 +19,23 @@ from torch import Tensor
 from qubolearn.gpu.annealing import rounds
 from qubolearn.gpu.sparse_annealing_triton import LOG2_E, mixed
 
-#: Bits of one word; the bits that a step of a matrix product sums over, at most.
+#: Bits of one word; the most bits of one step of a product.
 BITS, DEPTH = 32, 64
-#: Reads of a program: few if latency dominates, many from this n on, so that they share the couplings.
+#: Reads of a program: few, or many from this n on.
 FEW_READS, MANY_READS, MANY_FROM = 32, 64, 512
 SHIFT = tl.constexpr(2048.0)
-ONE, HALF_ONE = tl.constexpr(0x3F800000), tl.constexpr(0x3C00)  # the digits of 1.0 in float32 and in float16
+ONE, HALF_ONE = tl.constexpr(0x3F800000), tl.constexpr(0x3C00)  # 1.0
 SIGN = tl.constexpr(-(2**31))  # the digit of a float32's sign
 CONTINUE, GIVEN, RANDOM, FLIPPED = (tl.constexpr(k) for k in range(4))  # where reads start
 
 
 @dataclass(frozen=True)
 class DenseQubos:
-    """QUBOs ``[batch, n, n]`` on a GPU as its kernel takes them: A + Aᵀ, divided by the largest entry of A.
+    """QUBOs ``[batch, n, n]`` as the kernel takes them: A + Aᵀ, scaled.
 
-    ``high`` and ``low [batch, blocks, depth, BITS]`` are the couplings of each word to all bits, ``pairs [batch,
-    blocks, BITS, BITS / 2]`` those within it: two float32 in an int64, of bit i to bits i + 1 and i + 2, to i + 3 and
-    i + 4, and so on, so that one load brings both.
+    ``high`` and ``low [batch, blocks, depth, BITS]`` are the couplings of each word to all bits,
+    ``pairs [batch, blocks, BITS, BITS / 2]`` those within it: two float32 in an int64, of bit i to
+    bits i + 1 and i + 2, to i + 3 and i + 4, and so on.
     """
 
     n: int
@@ -45,11 +44,10 @@ class DenseQubos:
     pairs: Tensor
     linear: Tensor  # [batch, blocks, BITS]
     scale: Tensor  # [batch], float64
-    beta_ranges: Tensor  # [batch, 2], float64: neal's first and last β of the scaled QUBOs
+    beta_ranges: Tensor  # [batch, 2], float64, of the scaled QUBOs
 
     @classmethod
     def make(cls, A: Tensor) -> DenseQubos:
-        """Return the form of A ``[batch, n, n]``."""
         (batch, n, _), A = A.shape, A.contiguous()
         blocks, step = -(-n // BITS), DEPTH if n > BITS else BITS
         depth, grid = -(-n // step) * step, (batch, blocks)
@@ -76,11 +74,11 @@ class DenseQubos:
         descent: int = 0,
         flipped: Tensor | None = None,
     ) -> Tensor:
-        """Return the final states int8 ``[batch, reads, n]``, and with ``descent`` those after as many cold sweeps too.
+        """Return the final states int8 ``[batch, reads, n]``, then with ``descent`` those after it.
 
-        The latter follow the former, ``[batch, 2 reads, n]``. Sweep k is at ``betas[:, k]``; ``seeds [batch]`` fix the
-        random numbers. Reads begin at random bits, or at ``initial [batch, reads, n]``, or read i at ``flipped``, int8
-        ``[batch, n]``, with bit i flipped, which it never flips back.
+        Sweep k is at ``betas[:, k]``; ``seeds [batch]`` fix the random numbers. Reads begin at
+        random bits, or at ``initial [batch, reads, n]``, or read i at ``flipped``, int8 ``[batch,
+        n]``, with bit i flipped, which it never flips back.
         """
         batch, blocks, depth, _ = self.high.shape
         lanes = MANY_READS if self.n >= MANY_FROM else FEW_READS
@@ -98,21 +96,22 @@ class DenseQubos:
             for _, colds in rounds(some, batch * groups * lanes * depth):
                 _anneal[(batch * groups,)](
                     *(self.high, self.low, self.pairs, self.linear, colds, seeds, states, X, words, fields),
-                    *(words if flipped is None else flipped, self.n, blocks, groups, depth, colds.shape[1], start),
-                    *(flipped is not None, lanes, BITS, step),
+                    *(words if flipped is None else flipped, self.n, blocks, groups, depth),
+                    *(colds.shape[1], start, flipped is not None, lanes, BITS, step),
                     num_warps=lanes // 32,
                     num_stages=min(3, depth // step),
                 )
                 start = CONTINUE.value
             found.append(words.clone() if descent and not found else words)
-        bits = _bits(torch.stack(found[: 2 if descent else 1]))[..., : self.n]  # [1 or 2, slots, lanes, n]
+        bits = _bits(torch.stack(found[: 2 if descent else 1]))[..., : self.n]
         return bits.unflatten(1, (batch, groups)).flatten(2, 3)[:, :, :reads].transpose(0, 1).flatten(1, 2)  # type: ignore[no-any-return]
 
 
 def _words(X: Tensor) -> Tensor:
-    """Return bits ``[slots, lanes, BITS blocks]`` as words int32 ``[slots, blocks, lanes]``, the lowest bit first."""
+    """Return bits ``[slots, lanes, BITS blocks]`` as int32 ``[slots, blocks, lanes]``."""
     powers = 2 ** torch.arange(BITS, device=X.device)
-    return (X.to(torch.int64).unflatten(2, (-1, BITS)) * powers).sum(-1).transpose(1, 2).to(torch.int32).contiguous()  # type: ignore[no-any-return]
+    words: Tensor = (X.to(torch.int64).unflatten(2, (-1, BITS)) * powers).sum(-1)
+    return words.transpose(1, 2).to(torch.int32).contiguous()
 
 
 def _bits(words: Tensor) -> Tensor:
@@ -123,7 +122,7 @@ def _bits(words: Tensor) -> Tensor:
 
 @triton.jit
 def _coupling(A, inverse, i, j, n):
-    """Return A_ij + A_ji of all i and j, scaled, in float64; 0 beyond n bits and where i = j."""
+    """Return A_ij + A_ji, scaled, in float64; 0 beyond n bits and if i = j."""
     inside = (i < n) & (j < n) & (i != j)
     one = tl.load(A + i * n + j, inside, 0.0).to(tl.float64)
     return (one + tl.load(A + j * n + i, inside, 0.0).to(tl.float64)) * inverse
@@ -157,7 +156,7 @@ def _split(
     low,
     pairs,
     linear,
-    smallest,  # [batch, blocks, WIDTH]: the smallest coefficient of each spin above rounding errors
+    smallest,  # [batch, blocks, WIDTH]: smallest coefficients
     n,
     depth,
     WIDTH: tl.constexpr,
@@ -189,7 +188,7 @@ def _split(
 
 @triton.jit(do_not_specialize=["blocks"])
 def _ranges(largest, smallest, ranges, blocks, WIDTH: tl.constexpr):
-    """Write neal's first and last β of a QUBO; see :func:`qubolearn.solvers.annealing.default_beta_range`."""
+    """Write neal's first and last β of a QUBO."""
     instance, column = tl.program_id(0).to(tl.int64), tl.arange(0, WIDTH)
     smallest += instance * blocks * WIDTH + column
     least, spins = tl.full([WIDTH], float("inf"), tl.float64), tl.zeros([WIDTH], tl.float64)
@@ -199,14 +198,16 @@ def _ranges(largest, smallest, ranges, blocks, WIDTH: tl.constexpr):
     for block in range(blocks):
         spins += (tl.load(smallest + block * WIDTH) <= lowest * (1 + 1e-9)).to(tl.float64)
     most = tl.load(largest + instance)
-    some = most > 0  # else any range works, because all energies are equal
+    some = most > 0  # else all energies are equal
     tl.store(ranges + 2 * instance, tl.where(some, 0.34657359027997264 / tl.where(some, most, 1.0), 1.0))
     last = tl.log(100 * tl.sum(spins, 0)) / (2 * tl.where(some, lowest, 1.0))
     tl.store(ranges + 2 * instance + 1, tl.where(some, last, 1.0))
 
 
-# "fields" without its alignment: vectors of four reads would take a read's fields to several threads
-@triton.jit(do_not_specialize=["n", "blocks", "groups", "sweeps", "start"], do_not_specialize_on_alignment=["fields"])
+# alignment would spread the fields of a read over several threads
+@triton.jit(
+    do_not_specialize=["n", "blocks", "groups", "sweeps", "start"], do_not_specialize_on_alignment=["fields"]
+)
 def _anneal(
     high,  # [batch, blocks, depth, WIDTH]
     low,
@@ -217,8 +218,8 @@ def _anneal(
     states,  # [slots, LANES]: generators
     X,  # [slots, LANES, depth]: bits as float16
     words,  # [slots, blocks, LANES]: the same bits in words
-    fields,  # [slots, WIDTH, LANES]: scratch memory, used with more than 32 LANES
-    flipped,  # [batch, n]: the bits that reads with a HELD bit start from
+    fields,  # [slots, WIDTH, LANES]: scratch for LANES > 32
+    flipped,  # [batch, n]: starts of reads with a HELD bit
     n,
     blocks,
     groups,
@@ -245,7 +246,7 @@ def _anneal(
     read = ((slot % groups) * LANES + lane).to(tl.int32)
     if start != CONTINUE:
         seed = tl.zeros([LANES], tl.uint32) + tl.load(seeds + instance).to(tl.uint32)
-        state = tl.maximum(mixed(mixed(seed) ^ mixed((read + 1).to(tl.uint32))), 1)  # xorshift never leaves 0
+        state = tl.maximum(mixed(mixed(seed) ^ mixed((read + 1).to(tl.uint32))), 1)  # 0 stays 0
     if HELD:
         for block in range(blocks):
             bit = block * WIDTH + column
@@ -265,8 +266,8 @@ def _anneal(
     for sweep in range(sweeps):
         cold = tl.load(betas + instance * sweeps + sweep) * LOG2_E
         for block in range(blocks):
-            upper = tl.zeros([LANES, WIDTH], dtype=tl.float32) + tl.load(linear + block * WIDTH + column)[None, :]
             lower = tl.zeros([LANES, WIDTH], dtype=tl.float32)
+            upper = lower + tl.load(linear + block * WIDTH + column)[None, :]
             for k in range(0, depth, STEP):
                 x = tl.load(X + lane[:, None] * depth + (k + step)[None, :])
                 place = (block * depth + k + step)[:, None] * WIDTH + column[None, :]
@@ -286,10 +287,10 @@ def _anneal(
 
 @triton.jit
 def _by_reads(product, fields, lane, column, LANES: tl.constexpr, WIDTH: tl.constexpr):
-    """Return the same fields [LANES, WIDTH], but all fields of a read in one thread; a product scatters them.
+    """Return the same fields [LANES, WIDTH], but all fields of a read in one thread.
 
-    Triton has no operation for that. It lays reads along the threads of a warp when they are gathered, here each from
-    itself; the fields of more reads than a warp has threads pass through memory.
+    Triton does so when reads are gathered, here each from itself; more reads than a warp has
+    threads pass through memory.
     """
     if LANES == 32:
         return tl.gather(product, tl.broadcast_to(lane[:, None], [LANES, WIDTH]), 0)
@@ -301,15 +302,14 @@ def _by_reads(product, fields, lane, column, LANES: tl.constexpr, WIDTH: tl.cons
 
 @triton.jit
 def _updated(word, state, cold, pairs, tile, column, WIDTH: tl.constexpr):
-    """Return the word and the generators after one update of each bit of the word."""
     digits = tile.to(tl.int32, bitcast=True)
     ahead = ()
-    for i in tl.static_range(WIDTH):  # one column; sums of integers and zeros within a thread are compiled away
+    for i in tl.static_range(WIDTH):  # one column; sums are compiled away
         ahead += (tl.sum(tl.where(column[None, :] == i, digits, 0), 1).to(tl.float32, bitcast=True),)
     for i in tl.static_range(WIDTH):
         state = _next(state)
         uniform = ((state >> 9) | ONE).to(tl.float32, bitcast=True) - 0.99999994  # in 2**-24 ... 1
-        sign = (((word << (31 - i)) & SIGN) | ONE).to(tl.float32, bitcast=True)  # -1 where the bit is 1
+        sign = (((word << (31 - i)) & SIGN) | ONE).to(tl.float32, bitcast=True)  # -1 if the bit is 1
         flips = uniform < tl.exp2(-cold * sign * ahead[0])
         word ^= flips.to(tl.int32) << i
         ahead = _corrected(ahead, tl.where(flips, sign, 0.0), pairs + i * (WIDTH // 2), WIDTH - i)
@@ -318,7 +318,7 @@ def _updated(word, state, cold, pairs, tile, column, WIDTH: tl.constexpr):
 
 @triton.jit
 def _corrected(ahead, change, pairs, COUNT: tl.constexpr):
-    """Return the fields of the bits that follow the first, after its change."""
+    """Return the fields of the bits after the first, after its change."""
     behind = ()
     for p in tl.static_range(COUNT // 2):
         pair = tl.load(pairs + p)
@@ -337,5 +337,4 @@ def _next(state):
 
 @triton.jit
 def _float16(word, column):
-    """Return the bits of words, 0.0 and 1.0."""
     return (((word[:, None] >> column[None, :]) & 1) * HALF_ONE).to(tl.int16).to(tl.float16, bitcast=True)

@@ -1,12 +1,12 @@
-"""All states of a batch of QUBOs on an NVIDIA GPU: Triton kernels, streaming, so that memory does not grow with 2ⁿ.
+"""All states of a batch of QUBOs on an NVIDIA GPU, streaming: memory does not grow with 2ⁿ.
 
-As on the CPU (``src/kernels/exhaustive.cpp``) the low bits of a state's code are *lanes*, here held in the
+As on the CPU (``src/kernels/exhaustive.cpp``) the low bits of a state's code are *lanes*, in the
 registers of one program, and the top bits, its *part*, select the program. Between them,
 
-    the search  eliminates 4 inner bits in closed form and walks the others in Gray order, keeping one minimum per lane;
-    the sum     does so with 3 and 4 bits, keeping one sum per lane for each bit that may be set.
+    the search  eliminates 4 bits in closed form, walks the others in Gray order, keeps minima;
+    the sum     does so with 3 and 4 bits, and keeps sums per lane for each bit.
 
-``tools/triton_check.py`` checks both against plain torch on a GPU, and measures them.
+``tools/triton_check.py`` checks both against plain torch, and measures them.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from torch import Tensor
 
 from qubolearn.qubo.algebra import code_bits
 
-#: Bits between lanes and part: the search eliminates INNER, the sum has MIDDLE of them. Warps of a program.
+#: Bits between lanes and part, of the search and of the sum. Warps of a program.
 INNER, MIDDLE, WARPS = 4, 7, 4
 
-#: Parts and cells searched again beyond ``count``, so that rounding in the scan does not hide one of the lowest.
+#: Parts and cells searched again beyond ``count``, in case of rounding.
 SPARE = 8
 
-#: Energies listed and partial sums held at once; a larger batch is worked off in groups of instances.
+#: Energies listed and partial sums held at once.
 LISTED, HELD = 2**25, 2**28
 
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """The layout of a search: lanes of a program, Gray codes of ``outer`` and ``inner`` bits within it."""
+    """The layout of a search: lanes, Gray codes of ``outer`` and ``inner`` bits."""
 
     lane_bits: int = 10
     outer_gray: int = 3
@@ -40,11 +40,10 @@ class SearchPlan:
 
     @property
     def free_bits(self) -> int:
-        """Bits that differ between the states of a cell."""
         return INNER + self.outer_gray + self.inner_gray
 
     def fit(self, n: int) -> SearchPlan:
-        """Return the plan with fewer bits if n has too few for it; at least one bit is walked."""
+        """Return the plan for n bits; at least one bit is walked."""
         lanes = min(self.lane_bits, n - INNER - 1)
         outer = min(self.outer_gray, n - INNER - lanes)
         inner = min(self.inner_gray, n - INNER - lanes - outer)
@@ -64,14 +63,14 @@ def _bits(bits: int, device: torch.device) -> Tensor:
 
 @lru_cache(maxsize=32)
 def _walk(outer: int, inner: int, device: torch.device) -> Tensor:
-    """Return codes of the walked bits in the kernel's order: inner ones in Gray order, for each outer in Gray order."""
+    """Return codes of the walked bits: inner Gray codes for each outer one."""
     first, second = (index ^ (index >> 1) for index in (_codes(inner, device), _codes(outer, device)))
     return (first[None, :] | second[:, None] << inner).flatten()
 
 
 @lru_cache(maxsize=32)
 def _gray_flips(bits: int, device: torch.device) -> Tensor:
-    """Return 2j + (1 if bit j turns on) for the flip after each state in Gray order but the last."""
+    """Return 2j + (1 if bit j turns on) for each flip in Gray order."""
     flips = []
     for step in range(1, 2**bits):
         j = (step & -step).bit_length() - 1
@@ -88,14 +87,16 @@ def _subset_table(
     diagonal: bool = False,
     rows: bool = False,
 ) -> Tensor:
-    """Return energies of states of some bits, and what these add to the fields of target bits: see the kernel.
+    """Return energies of states of some bits, and what these add to target fields.
 
-    Codes are ``[states]`` or ``[batch, states]``; the result is ``[batch, states, 1 + targets]``, with ``rows`` its mT.
+    Codes are ``[states]`` or ``[batch, states]``; the result is ``[batch, states, 1 + targets]``,
+    with ``rows`` its mT.
     """
     from qubolearn.gpu.exhaustive_triton_kernels import subset_table
 
     batch, n, states, columns, block = A.shape[0], A.shape[2], codes.shape[-1], 1 + len(targets), 128
-    out = torch.empty((batch, columns, states) if rows else (batch, states, columns), dtype=dtype, device=A.device)
+    shape = (batch, columns, states) if rows else (batch, states, columns)
+    out = torch.empty(shape, dtype=dtype, device=A.device)
     subset_table[(batch * -(-states // block), columns)](
         *(A, codes, out, n, bits.start, targets.start, states, states if codes.ndim == 2 else 0),
         *(1 if rows else columns, states if rows else 1, states * columns, len(bits), diagonal, block),
@@ -104,7 +105,7 @@ def _subset_table(
 
 
 def _tables(A: Tensor, lane_bits: int, inner: int, walk: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...]:
-    """Return rows, parts and gray of A ``[batch, n, n]``; the bits above ``inner`` ones take the codes ``walk``."""
+    """Return rows, parts and gray; the bits above ``inner`` take the codes ``walk``."""
     n, device = A.shape[2], A.device
     first = lane_bits + inner
     top = first + len(walk).bit_length() - 1
@@ -117,7 +118,7 @@ def _tables(A: Tensor, lane_bits: int, inner: int, walk: Tensor, dtype: torch.dt
 
 
 class Scan:
-    """The tables of a batch, and the kernel over all of its parts or over some."""
+    """The tables of a batch, and the kernel over its parts."""
 
     def __init__(self, A: Tensor, plan: SearchPlan) -> None:
         self.A, self.plan = A.contiguous(), plan.fit(A.shape[2])
@@ -126,15 +127,16 @@ class Scan:
         self.tables = _tables(self.A, self.plan.lane_bits, INNER, walk, A.dtype)
 
     def __call__(self, chosen: Tensor | None = None) -> Tensor:
-        """Return the lowest energy of each part ``[batch, parts]``, or of each lane of parts ``chosen [batch, c]``."""
+        """Return the lowest energy of each part, or of each lane of ``chosen`` parts."""
         from qubolearn.gpu.exhaustive_triton_kernels import scan_parts
 
         A, plan = self.A, self.plan
         count = 2**self.part_bits if chosen is None else chosen.shape[1]
         shape = (len(A), count) if chosen is None else (len(A), count, 2**plan.lane_bits)
         out = torch.empty(shape, dtype=A.dtype, device=A.device)
+        flips = [_gray_flips(bits, A.device) for bits in (plan.outer_gray, plan.inner_gray)]
         scan_parts[(len(A) * count,)](
-            *(A, *self.tables, _gray_flips(plan.outer_gray, A.device), _gray_flips(plan.inner_gray, A.device)),
+            *(A, *self.tables, *flips),
             *(out if chosen is None else chosen.contiguous(), out, A.shape[2], count, 2**plan.lane_bits),
             *(plan.outer_gray, plan.inner_gray, self.part_bits, chosen is not None),
             num_warps=WARPS,
@@ -143,10 +145,10 @@ class Scan:
 
 
 def lowest_codes(A: Tensor, count: int, plan: SearchPlan | None = None) -> Tensor:
-    """Return codes ``[batch, count]`` of the lowest states of A ``[batch, n, n]``, float32 or float64, on a GPU.
+    """Return codes ``[batch, count]`` of the lowest states of A on a GPU.
 
-    The ``count`` lowest states are in the ``count`` parts of lowest minimum, and in these in the ``count`` cells (a
-    lane of a part) of lowest minimum, whose states are then listed in float64.
+    They are in the ``count`` parts of lowest minimum, and there in the ``count`` cells (a lane of a
+    part) of lowest minimum, whose states are listed in float64.
     """
     plan = (plan or SearchPlan()).fit(A.shape[2])
     step = max(1, LISTED // ((count + SPARE) << plan.free_bits))
@@ -166,10 +168,11 @@ def _search_group(A: Tensor, count: int, plan: SearchPlan) -> Tensor:
 
 
 def log_partition_and_marginals(A: Tensor, beta: float, lane_bits: int = 8) -> tuple[Tensor, Tensor]:
-    """Return log Σ_x exp(-β xᵀAx) ``[batch]`` and E[x xᵀ] ``[batch, n, n]``, float64, for float32 A on a GPU."""
-    step = max(1, HELD >> (A.shape[2] - MIDDLE + 3))
-    groups = [_sum_group(A[i : i + step], beta, min(lane_bits, A.shape[2] - MIDDLE)) for i in range(0, len(A), step)]
-    return torch.cat([value for value, _ in groups]), torch.cat([marginals for _, marginals in groups])
+    """Return log Σ_x exp(-β xᵀAx) ``[batch]`` and E[x xᵀ], float64, for float32 A."""
+    step, low = max(1, HELD >> (A.shape[2] - MIDDLE + 3)), min(lane_bits, A.shape[2] - MIDDLE)
+    sums = zip(*(_sum_group(A[i : i + step], beta, low) for i in range(0, len(A), step)), strict=True)
+    value, marginals = map(torch.cat, sums)
+    return value, marginals
 
 
 def _sum_group(A: Tensor, beta: float, low: int) -> tuple[Tensor, Tensor]:
@@ -183,7 +186,8 @@ def _sum_group(A: Tensor, beta: float, low: int) -> tuple[Tensor, Tensor]:
     lanes = torch.empty(batch, 2**part_bits, MIDDLE + 1, 2**low, device=device)
     totals = torch.empty(batch, 2**part_bits, 21, device=device)
     sum_parts[(peaks.numel(),)](
-        *(scaled, *tables, _gray_flips(4, device), peaks, lanes, totals, n, 2**low, part_bits), num_warps=WARPS
+        *(scaled, *tables, _gray_flips(4, device), peaks, lanes, totals, n, 2**low, part_bits),
+        num_warps=WARPS,
     )
     peak = peaks.amax(1)
     weight = (peaks - peak[:, None]).exp2()  # of each part
@@ -197,14 +201,14 @@ def _sum_group(A: Tensor, beta: float, low: int) -> tuple[Tensor, Tensor]:
 def _moments(lanes: Tensor, totals: Tensor, n: int) -> Tensor:
     """Return Σ_x w(x) x xᵀ ``[batch, n, n]``, float64, from the sums of the parts.
 
-    lanes ``[batch, parts, 8, lanes]`` are weights with each middle bit set, and all; totals ``[batch, parts, 21]``
-    those with each pair of middle bits set. Products are in float64: in float32 a GPU may round them to TF32.
+    lanes ``[batch, parts, 8, lanes]`` are weights with each middle bit set, and all; totals
+    ``[batch, parts, 21]`` those with each pair set. In float32 a GPU may round products to TF32.
     """
     batch, parts, _, size = lanes.shape
     y, z = _bits(size.bit_length() - 1, lanes.device), _bits(parts.bit_length() - 1, lanes.device)
     low, middle, high = slice(0, y.shape[1]), slice(y.shape[1], y.shape[1] + MIDDLE), slice(n - z.shape[1], n)
     M = torch.empty(batch, n, n, dtype=torch.float64, device=lanes.device)
-    over_parts, over_lanes = lanes.sum(1).double(), lanes.sum(3).double()  # [batch, 8, lanes], [batch, parts, 8]
+    over_parts, over_lanes = lanes.sum(1).double(), lanes.sum(3).double()
     M[:, low, low] = _second_moments(over_parts[:, MIDDLE], y)
     M[:, middle, low] = over_parts[:, :MIDDLE] @ y
     pairs = torch.triu_indices(MIDDLE, MIDDLE, 1, device=lanes.device) + y.shape[1]
@@ -217,5 +221,5 @@ def _moments(lanes: Tensor, totals: Tensor, n: int) -> Tensor:
 
 
 def _second_moments(weight: Tensor, x: Tensor) -> Tensor:
-    """Return Σ_s weight[s] x_s x_sᵀ: weight ``[batch, states]``, x ``[states, bits]`` -> ``[batch, bits, bits]``."""
+    """Return Σ_s weight[s] x_s x_sᵀ of x ``[states, bits]``."""
     return (weight[:, None] * x.mT) @ x

@@ -1,11 +1,11 @@
 """The Triton kernels of :mod:`~qubolearn.gpu.exhaustive_triton`.
 
-Bits of a code, from the lowest: lanes, inner bits a, b, c (and d), walked bits in Gray order, the part's bits. One
-program visits all states of one part. It reads three tables of each instance, which :func:`subset_table` fills:
+Bits of a code, from the lowest: lanes, inner bits a, b, c (and d), walked bits in Gray order, the
+part's bits. One program visits one part, with three tables of each instance:
 
-    rows [1 + other bits, LANES]                     energies of the lanes alone, what each other bit adds to them
-    parts [2^PART_BITS, 1 + inner and walked bits]   energy of the part's bits, what they add to fields of the others
-    gray [walked states, 1 + inner bits]             energy of the walked bits, fields of the inner bits
+    rows [1 + other bits, LANES]                     energies of lanes, what each bit adds
+    parts [2^PART_BITS, 1 + inner and walked bits]   energy of the part's bits, fields
+    gray [walked states, 1 + inner bits]             energy of the walked bits, fields
 
 Flips are 2j + (1 if walked bit j turns on), one after each walked state.
 """
@@ -41,8 +41,10 @@ def subset_table(
     DIAGONAL: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Fill the table of states of the bits first ... first + BITS - 1, given as codes. Column 0 is their energy; column
-    1 + k is what they add to the field of bit target + k, with its A_ii if DIAGONAL. Summed in float64.
+    """Fill the table of states of the bits from ``first`` on, given as codes, in float64.
+
+    Column 0 is their energy; column 1 + k is what they add to the field of bit target + k, with its
+    A_ii if DIAGONAL.
     """
     blocks = tl.cdiv(states, BLOCK)
     instance, column = (tl.program_id(0) // blocks).to(tl.int64), tl.program_id(1)
@@ -84,7 +86,7 @@ def scan_parts(
     PART_BITS: tl.constexpr,
     CHOSEN: tl.constexpr,
 ):
-    """Store the lowest energy of a part; of each lane of the parts ``chosen [batch, count]`` if CHOSEN."""
+    """Store the lowest energy of a part; of each lane if CHOSEN."""
     program = tl.program_id(0)
     instance = (program // count).to(tl.int64)
     part = (program % count).to(tl.int64)
@@ -116,13 +118,15 @@ def scan_parts(
             e, a = part_e + tl.load(gray), part_a + tl.load(gray + 1)
             b, c, d = part_b + tl.load(gray + 2), part_c + tl.load(gray + 3), part_d + tl.load(gray + 4)
             gray += 5
-            # As on the CPU: bits a and b in closed form, for each of the four states of c and d.
+            # Bits a and b in closed form, for each state of c and d.
             a0, a1, a2, a3 = a, a + ac, a + ad, a + (ac + ad)
             b0, b1, b2, b3 = b + ab, b + (ab + bc), b + (ab + bd), b + (ab + bc + bd)
             low0 = tl.minimum(tl.minimum(wa, -a0), (wb + tl.minimum(wa, -a0 - ab)) + b0) + a0
             low1 = tl.minimum(tl.minimum(wa, -a1), (wb + tl.minimum(wa, -a1 - ab)) + b1) + (wc + (a1 + c))
             low2 = tl.minimum(tl.minimum(wa, -a2), (wb + tl.minimum(wa, -a2 - ab)) + b2) + (a2 + d)
-            low3 = tl.minimum(tl.minimum(wa, -a3), (wb + tl.minimum(wa, -a3 - ab)) + b3) + (wc + (a3 + c + d + cd))
+            low3 = tl.minimum(tl.minimum(wa, -a3), (wb + tl.minimum(wa, -a3 - ab)) + b3) + (
+                wc + (a3 + c + d + cd)
+            )
             best = tl.minimum(tl.minimum(low0, low1), tl.minimum(low2, low3) + wd)
             lowest = tl.minimum(lowest, here + (best + e))
             flip = tl.load(inner_flips + step)
@@ -142,7 +146,7 @@ def scan_parts(
 
 @triton.jit
 def _add(s0, s1, s2, s3, s4, x1, x2, x3, x4, weight):
-    """Add a weight to the sums over all states, and over those with each of four bits set."""
+    """Add a weight to the sums over all states, and with each of four bits set."""
     return s0 + weight, s1 + x1 * weight, s2 + x2 * weight, s3 + x3 * weight, s4 + x4 * weight
 
 
@@ -162,11 +166,13 @@ def _store_totals(totals, first, second, third):
 
 
 @triton.jit
-def sum_parts(A, rows, parts, gray, flips, peaks, lanes, totals, n, LANES: tl.constexpr, PART_BITS: tl.constexpr):
-    """Sum the weights 2^(exponent - peak) of a part per lane; a, b, c are the inner bits, 1 ... 4 the walked ones.
+def sum_parts(
+    A, rows, parts, gray, flips, peaks, lanes, totals, n, LANES: tl.constexpr, PART_BITS: tl.constexpr
+):
+    """Sum the weights 2^(exponent - peak) of a part per lane.
 
-    Of the 7 middle bits a, b, c, 1, ... 4, ``lanes [8, LANES]`` gets the weights with each set, and all weights, and
-    ``totals [21]`` those with two set, summed over lanes.
+    Of the 7 middle bits a, b, c, 1, ... 4, ``lanes [8, LANES]`` gets the weights with each set, and
+    all weights, and ``totals [21]`` those with two set, summed over lanes.
     """
     program = tl.program_id(0).to(tl.int64)
     instance, part = program >> PART_BITS, program & ((1 << PART_BITS) - 1)

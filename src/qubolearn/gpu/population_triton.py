@@ -1,6 +1,6 @@
-"""Population annealing of sparse QUBOs on an NVIDIA GPU, generation by generation.
+"""Population annealing of sparse QUBOs on an NVIDIA GPU.
 
-The algorithm of the CPU's kernel, population.cpp, without its scouts: a GPU has thousands of reads instead.
+As population.cpp without its scouts: a GPU has thousands of reads instead.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
@@ -16,8 +16,9 @@ from qubolearn.gpu import sparse_annealing_triton as kernel
 from qubolearn.qubo import SparseQubo, energies, flip_costs
 
 #: As in population.cpp, where they are explained.
-HOT, COLD, COOLING, FIRST, MIN_REHEAT, MAX_REHEAT, GENERATION, DESCENT = 0.08, 0.0005, 0.93, 0.3, 0.2, 0.6, 30, 3
-#: Generations between crossings with the next read on the ring, and of how many reads one is crossed then.
+HOT, COLD, COOLING = 0.08, 0.0005, 0.93
+FIRST, MIN_REHEAT, MAX_REHEAT, GENERATION, DESCENT = 0.3, 0.2, 0.6, 30, 3
+#: Generations between crossings with the next read, and of how many reads one is.
 BETWEEN, MATING = 8, 6
 #: Binary digits of costs after the point.
 POINT = tl.constexpr(16)
@@ -26,15 +27,15 @@ CHUNK = 512
 
 
 class Population:
-    """Reads of sparse QUBOs A, float64, on a GPU: thousands, because a program anneals only a few of them."""
+    """Reads of sparse QUBOs A, float64: thousands keep a GPU busy."""
 
     def __init__(self, A: SparseQubo, seeds: Tensor, reads: int) -> None:
         self.A, self.seeds, self.sweeps = A, seeds, 0
         self.qubos = kernel.SparseQubos.make(A.linear, A.quadratic, A.edges.cpu().numpy())
         sums = torch.zeros_like(A.linear).index_add(1, A.edges.flatten(), A.quadratic.repeat(1, 2))
         sizes = A.linear.abs().index_add(1, A.edges.flatten(), A.quadratic.abs().repeat(1, 2))
-        self.mirrors = ((A.linear + sums / 2).abs() <= 1e-6 * sizes).all(1).int()  # whether flipping all bits is free
-        self.fields = self.qubos.first.new_zeros(self.qubos.first.shape, dtype=torch.int64)  # twice, with POINT digits
+        self.mirrors = ((A.linear + sums / 2).abs() <= 1e-6 * sizes).all(1).int()  # symmetric
+        self.fields = torch.zeros_like(self.qubos.first, dtype=torch.int64)  # doubled, POINT digits
         digits = 2.0 ** (POINT.value + 1) / self.qubos.unit.double()
         self.fields[:, self.qubos.place] = (A.linear * digits[:, None]).round().long()
         self.X = self.qubos.words(reads)
@@ -42,10 +43,10 @@ class Population:
         self.labels = torch.full(shape, shape[1], dtype=torch.int32, device=A.device)
         self.costs = torch.empty(shape, dtype=torch.int64, device=A.device)
         self.hot, self.cold = self._temperatures(sizes.amax(1))
-        self.parents, self.sweeps = self.X.clone(), 0  # start again at random bits: QUBOs stay independent
+        self.parents, self.sweeps = self.X.clone(), 0  # QUBOs stay independent
 
     def _temperatures(self, temperature: Tensor) -> tuple[Tensor, Tensor]:
-        """Cool down quickly; return the temperatures ``[batch]`` at which anneals should begin and end."""
+        """Cool down quickly; return the first and last temperatures of anneals."""
         hot, cold, floor = temperature, temperature, 1e-9 * temperature
         warm = cool = temperature <= 0
         while bool((~cool & (temperature > floor)).any()):
@@ -62,21 +63,22 @@ class Population:
         self.sweeps = self.qubos.sweep(self.X, betas, self.seeds, self.sweeps)
 
     def _anneal(self, start: Tensor, sweeps: int) -> None:
-        """Cool from temperatures ``[batch]``, linearly, and descend."""
         steps = torch.arange(sweeps + DESCENT, device=start.device).double() / max(1, sweeps)
-        self._sweep(torch.where(steps < 1, 1 / torch.lerp(start[:, None], self.cold[:, None], steps[None]), torch.inf))
+        betas = 1 / torch.lerp(start[:, None], self.cold[:, None], steps[None])
+        self._sweep(torch.where(steps < 1, betas, torch.inf))
 
     def search(self, sweeps: int, targets: Tensor | None) -> None:
-        """Improve the reads for a number of sweeps, or until each QUBO has a read at its target."""
+        """Improve the reads for some sweeps, or until all QUBOs reach their targets."""
         self._anneal(self.hot, max(0, int(FIRST * (sweeps - self.sweeps))))
         self.parents.copy_(self.X)
         generation = 0
         while (some := min(GENERATION, sweeps - self.sweeps)) > 0:
-            if targets is not None and generation % BETWEEN == 0 and bool((self.energies().amin(1) <= targets).all()):
+            if generation % BETWEEN == 0 and targets is not None and self._reached(targets):
                 return
             self.X.copy_(self.parents)
             share = (0.618 * generation + self.seeds / 2**32) % 1
-            self._anneal(self.cold + (MIN_REHEAT + (MAX_REHEAT - MIN_REHEAT) * share) * (self.hot - self.cold), some)
+            reheat = MIN_REHEAT + (MAX_REHEAT - MIN_REHEAT) * share
+            self._anneal(self.cold + reheat * (self.hot - self.cold), some)
             self._cross(ties=True)
             generation += 1
             if generation % BETWEEN == 0:
@@ -84,7 +86,7 @@ class Population:
                 self._cross(ties=False)
 
     def _offer_neighbors(self, turn: int) -> None:
-        """Replace some reads of X by their neighbors on the ring, and others by their parents."""
+        """Replace some reads by neighbors on the ring, others by parents."""
         lanes = self.qubos.lanes(self.parents)
         groups = (len(self.A), len(lanes) // len(self.A))
         rows = lanes.unflatten(0, groups).transpose(2, 3).flatten(1, 2)  # [batch, reads, size + 1]
@@ -93,21 +95,23 @@ class Population:
         self.qubos.lanes(self.X).copy_(rows.unflatten(1, (groups[1], -1)).transpose(2, 3).flatten(0, 1))
 
     def _cross(self, ties: bool) -> None:
-        """Flip in each parent the components of its differences from X that lower its energy, or keep it."""
+        """Flip in each parent the differences from X that are not uphill."""
         qubos, size = self.qubos, self.fields.shape[1]
-        _cross[(len(self.X),)](
-            *(self.fields, qubos.values, qubos.neighbors, qubos.starts, self.mirrors, qubos.lanes(self.parents)),
-            *(qubos.lanes(self.X), self.labels, self.costs, size // kernel.ROWS, len(qubos.neighbors)),
-            *(len(self.X) // len(self.A), self.A.n, 0 if ties else -1, kernel.ROWS, qubos.reads, qubos.together),
+        parents, X = qubos.lanes(self.parents), qubos.lanes(self.X)
+        _cross[(len(X),)](
+            *(self.fields, qubos.values, qubos.neighbors, qubos.starts, self.mirrors, parents, X),
+            *(self.labels, self.costs, size // kernel.ROWS, len(qubos.neighbors), len(X) // len(self.A)),
+            *(self.A.n, 0 if ties else -1, kernel.ROWS, qubos.reads, qubos.together),
             num_warps=kernel.WARPS,
         )
 
+    def _reached(self, targets: Tensor) -> bool:
+        return bool((self.energies().amin(1) <= targets).all())
+
     def energies(self) -> Tensor:
-        """Return the energies of all reads ``[batch, reads]``."""
         return torch.cat([energies(self.A, some) for some in self.states().split(CHUNK, 1)], 1)
 
     def states(self) -> Tensor:
-        """Return all reads: int8 ``[batch, reads, n]``."""
         return self.qubos.bits(self.parents)
 
 
@@ -120,7 +124,7 @@ def _cross(
     mirrors,  # [batch]
     parents,  # [slots, size + 1, LANES]: bits, of which some flip
     X,  # the same of the others
-    labels,  # the same: the component of bits that differ, else size + 1 and the parent's bit
+    labels,  # the component, else size + 1 and the parent's bit
     costs,  # the same: of components, in halves of a unit
     tiles,
     lines,
@@ -164,8 +168,8 @@ def _cross(
                 for k in tl.static_range(TOGETHER):
                     near = tl.load(neighbors + (line + k) * ROWS + row)[:, None]
                     lowest = tl.minimum(lowest, tl.load(labels + near * LANES, differs, size))
-            lower = differs & (lowest < label)
-            tl.atomic_min(labels + label * LANES, lowest, lower, sem="relaxed")  # so that all with this label follow
+            lower = differs & (lowest < label)  # all with this label follow
+            tl.atomic_min(labels + label * LANES, lowest, lower, sem="relaxed")
             lowest = tl.minimum(lowest, tl.load(labels + lowest * LANES, differs, size))
             lowest = tl.where(differs, lowest, label)
             changed |= (lowest != label).to(tl.int32)

@@ -1,10 +1,10 @@
-"""Simulated annealing of sparse QUBOs on an NVIDIA GPU: all bits of one color at once, in many reads at once.
+"""Simulated annealing of sparse QUBOs on an NVIDIA GPU: all bits of one color at once.
 
-Bits of one color have no couplings among them, so updating them at once is updating them one after the other. A
-program holds some reads of one QUBO and walks over tiles of bits of equal color and similar degree. Fields are sums of
-integers over lists of neighbors. If couplings are small multiples of one number, an int32 holds a bit of two or four
-reads, and one multiplication adds a neighbor's coupling to the fields of all of them; else couplings are rounded to
-2**-28 of the largest sum. Random numbers are hashes of (read, sweep, bit).
+Bits of one color are not coupled, so they may be updated at once. A program holds some reads of one
+QUBO and walks over tiles of bits of equal color and similar degree. Fields are sums of integers
+over lists of neighbors. If couplings are small multiples of one number, an int32 holds a bit of two
+or four reads; else couplings are rounded to 2**-28 of the largest sum. Random numbers are hashes of
+(read, sweep, bit).
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
@@ -22,23 +22,24 @@ from torch import Tensor
 
 from qubolearn.gpu.annealing import rounds
 
-#: Bits and words that a program updates at once; warps of a program.
+#: Bits and words updated at once; warps of a program.
 ROWS, WORDS, WARPS = 64, 4, 4
 #: The digits of a field, and the dtype of a read's part of a word.
 LANES = {8: torch.int8, 16: torch.int16, 32: torch.int32}
 LOG2_E = tl.constexpr(1.4426950408889634)
-#: Steps of Euclid's algorithm that look for a common unit of couplings.
+#: Steps of Euclid's algorithm for a common unit.
 EUCLID = 16
-#: The field of bits that are padding, which stay 0.
+#: The field of padding, which stays 0.
 NEVER = 1e30
 
 
 @dataclass(frozen=True)
 class SparseQubos:
-    """QUBOs on one graph on a GPU, as its kernel takes them; ``size`` bits, padding included, in ROWS by color.
+    """QUBOs on one graph as the kernel takes them; ``size`` bits in ROWS by color.
 
-    The k-th neighbors of tile t are line ``starts[t] + k`` of ``neighbors`` and ``values``. The field of a bit is
-    ``lowest`` plus ``unit`` times a sum >= 0 that begins at ``first``; each of ``reads`` in a word has ``digits``.
+    The k-th neighbors of tile t are line ``starts[t] + k`` of ``neighbors`` and ``values``. The
+    field of a bit is ``lowest`` plus ``unit`` times a sum >= 0 that begins at ``first``; each of
+    ``reads`` in a word has ``digits``.
     """
 
     place: Tensor  # [n]: where each bit is
@@ -49,11 +50,11 @@ class SparseQubos:
     lowest: Tensor  # [batch, size], float32
     unit: Tensor  # [batch], float32
     digits: int
-    together: int  # neighbors that are loaded at once; tiles have multiples of it
+    together: int  # neighbors loaded at once
 
     @classmethod
     def make(cls, linear: Tensor, quadratic: Tensor, edges: npt.NDArray[np.int64]) -> SparseQubos:
-        """Return the form of linear ``[batch, n]`` and quadratic ``[batch, m]``, float64, on edges ``[2, m]``."""
+        """Return the form of linear ``[batch, n]`` and quadratic ``[batch, m]``."""
         (batch, n), device = linear.shape, linear.device
         degree = 2 * edges.shape[1] / n
         together = 4 if degree <= 6 else 8 if degree <= 16 else 16
@@ -66,13 +67,14 @@ class SparseQubos:
         first, lowest = whole.new_zeros(batch, size), linear.new_full((batch, size), NEVER)
         first[:, place] = -low * sum(1 << k for k in range(0, 32, digits))
         lowest[:, place] = linear + unit[:, None] * low
-        values = torch.nn.functional.pad(whole.int(), (0, 1))[:, slots]  # the last edge is padding
-        return cls(place, starts, neighbors, values, first.int(), lowest.float(), unit.float(), digits, together)
+        values = torch.nn.functional.pad(whole.int(), (0, 1))[:, slots]  # -1 is padding
+        numbers = first.int(), lowest.float(), unit.float()
+        return cls(place, starts, neighbors, values, *numbers, digits, together)
 
     def anneal(
         self, betas: Tensor, seeds: Tensor, reads: int, initial: Tensor | None = None, descent: int = 0
     ) -> Tensor:
-        """Return final states as :meth:`~qubolearn.gpu.dense_annealing_triton.DenseQubos.anneal` does."""
+        """Return final states as :meth:`.DenseQubos.anneal` does."""
         X = self.words(reads)
         if initial is not None:
             padded = torch.nn.functional.pad(initial.to(LANES[self.digits]), (0, 0, 0, -reads % self.reads))
@@ -87,33 +89,32 @@ class SparseQubos:
 
     @property
     def reads(self) -> int:
-        """The reads of a program."""
         return WORDS * 32 // self.digits
 
     def words(self, reads: int) -> Tensor:
-        """Return zeros for the bits of reads: int32 ``[batch * groups, size + 1, WORDS]``; the last one is padding."""
+        """Return zeros: int32 ``[batch * groups, size + 1, WORDS]``; the last is padding."""
         batch, size = self.first.shape
         return self.first.new_zeros(batch * -(-reads // self.reads), size + 1, WORDS)
 
     def lanes(self, X: Tensor) -> Tensor:
-        """Return the same memory with one entry per read ``[batch * groups, size + 1, reads]``."""
+        """Return the same memory per read ``[batch * groups, size + 1, reads]``."""
         return X.view(LANES[self.digits])
 
     def bits(self, X: Tensor) -> Tensor:
-        """Return the bits of all reads: int8 ``[batch, reads, n]``."""
         chosen = self.lanes(X)[:, self.place].to(torch.int8).transpose(1, 2)
         return chosen.reshape(len(self.first), -1, len(self.place))
 
     def sweep(self, X: Tensor, betas: Tensor, seeds: Tensor, done: int) -> int:
-        """Update all bits of X at each of ``betas [batch, sweeps]``; reads begin at random bits if ``done`` is 0.
+        """Update all bits of X at each of ``betas [batch, sweeps]``; return the next ``done``.
 
-        ``done`` counts sweeps; a number that was used before repeats the random numbers. Return the next one.
+        ``done`` counts sweeps and selects random numbers; at 0 reads begin at random bits.
         """
         batch, size = self.first.shape
         for begin, colds in rounds(betas, len(X) * size * self.reads):
             _anneal[(len(X),)](
-                *(self.first, self.lowest, self.unit, self.values, self.neighbors, self.starts, colds, seeds, X),
-                *(size // ROWS, len(self.neighbors), len(X) // batch, colds.shape[1], done + begin),
+                *(self.first, self.lowest, self.unit, self.values, self.neighbors, self.starts),
+                *(colds, seeds, X, size // ROWS, len(self.neighbors), len(X) // batch),
+                *(colds.shape[1], done + begin),
                 *(ROWS, WORDS, self.digits, self.together),
                 num_warps=WARPS,
             )
@@ -121,7 +122,7 @@ class SparseQubos:
 
 
 def colors(edges: npt.NDArray[np.int64], n: int) -> npt.NDArray[np.int64]:
-    """Return a color of each bit ``[n]``, from 0 on, such that no edge joins two of one color; greedy.
+    """Return a greedy coloring ``[n]`` from 0 on: no edge joins two bits of one color.
 
     >>> colors(np.array([[0, 1, 0], [1, 2, 2]]), 4).tolist()
     [0, 1, 2, 0]
@@ -137,10 +138,7 @@ def colors(edges: npt.NDArray[np.int64], n: int) -> npt.NDArray[np.int64]:
 
 
 def _layout(edges: npt.NDArray[np.int64], n: int, together: int) -> tuple[npt.NDArray[np.int64], ...]:
-    """Return the places of bits, the first line of each tile, the places of neighbors, and the edges to them.
-
-    Bits are in order of color and degree, each color padded to whole tiles; a tile has lines for its largest degree.
-    """
+    """Return places of bits, lines of tiles, neighbors, and edges."""
     (m, color), degrees = (edges.shape[1], colors(edges, n)), np.bincount(edges.reshape(-1), minlength=n)
     counts = np.bincount(color)
     ends = np.cumsum(-(-counts // ROWS) * ROWS)
@@ -163,7 +161,7 @@ def _layout(edges: npt.NDArray[np.int64], n: int, together: int) -> tuple[npt.ND
 
 
 def _in_units(quadratic: Tensor, ends: Tensor, n: int) -> tuple[Tensor, Tensor, int]:
-    """Return a unit of each QUBO's couplings, the couplings in it, int64, and the digits of their sums."""
+    """Return a unit of each QUBO, the couplings in it, and digits of sums."""
     sizes = rest = quadratic.abs()
     if not sizes.numel():
         return quadratic.new_ones(len(quadratic)), sizes.long(), 8
@@ -214,7 +212,7 @@ def _anneal(
     values += instance * lines * ROWS
     unit = tl.load(units + instance)
     seed = tl.load(seeds + instance).to(tl.uint32)
-    read = mixed(mixed(((slot % groups) * WORDS + word + 1).to(tl.uint32)) ^ mixed(seed))  # one for all of a word
+    read = mixed(mixed(((slot % groups) * WORDS + word + 1).to(tl.uint32)) ^ mixed(seed))
     if done == 0:
         for tile in range(tiles):
             bit = tile * ROWS + row
@@ -245,17 +243,18 @@ def _anneal(
                 part = total if DIGITS == 32 else (total >> k) & ((1 << DIGITS) - 1)
                 field = (low + unit * part.to(tl.float32)) * cold
                 gain = tl.where((old >> k) & 1 != 0, field, -field)
-                uniform = ((random >> 9) | 0x3F800000).to(tl.float32, bitcast=True) - 0.99999994  # in 2**-24 ... 1
+                one = ((random >> 9) | 0x3F800000).to(tl.float32, bitcast=True)  # in 1 ... 2
+                uniform = one - 0.99999994  # in 2**-24 ... 1
                 flips |= (uniform < tl.exp2(gain)).to(tl.int32) << k
                 random = random * 0x2C1B3C6D + 0x9E3779B9
                 random ^= random >> 15
             tl.store(places, old ^ flips)
-            tl.debug_barrier()  # the next tile may have another color, and reads bits that other threads wrote
+            tl.debug_barrier()  # the next tile reads bits that other threads wrote
 
 
 @triton.jit
 def mixed(z):
-    """Return a hash of 32 bits; every bit of z changes half of the bits of the result."""
+    """Return a hash of 32 bits."""
     z ^= z >> 16
     z *= 0x7FEB352D
     z ^= z >> 15

@@ -1,4 +1,4 @@
-"""A, x̂ -> one value per instance. One equation each, as a value that can be added up and multiplied by numbers."""
+"""Losses: one equation each, as values to add up and multiply by numbers."""
 
 from qubolearn.losses.contract import (
     Batch,

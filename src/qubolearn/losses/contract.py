@@ -1,7 +1,8 @@
-"""The contract of losses, values that map A and a batch to one number per instance, and the likelihoods.
+"""The contract of losses, A and a batch -> one number per instance; likelihoods.
 
-With φ(x) = xxᵀ the energy is E(x) = <A, φ(x)>, and all losses that call a solver are sums of energies around the
-present A: L = c + Σ_t w_t E(x_t) [+ log Z]. Such a loss states its :class:`Terms`, which give value and gradient.
+With φ(x) = xxᵀ the energy is E(x) = <A, φ(x)>. Losses that call a solver are sums
+of energies around the present A: L = c + Σ_t w_t E(x_t) [+ log Z]. Such a loss
+states its :class:`Terms`, which give value and gradient.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from qubolearn.solvers.partition import log_partition, log_partition_and_margina
 
 
 class Batch:
-    """The instances of a step, the solver and the network's features: what a loss may use besides A.
+    """Everything besides A that a loss may use: instances, solver, features.
 
-    All arguments are attributes, and so are ``p``, ``x_true``, ``answer`` and ``right`` of the instances.
+    ``p``, ``x_true``, ``answer`` and ``right`` of the instances are attributes, too.
 
     Args:
         instances: the :class:`qubolearn.Instances` of the step.
-        solver: the solver of the training run, with the randomness of this step.
-        soft: states that are nearly right with their weights, if the problem has them and the loss uses them.
-        features: outputs of the network's hidden layers, ``[batch, hidden]`` each; empty for most networks.
+        solver: the solver of the training run, seeded for this step.
+        soft: nearly right states with weights, if problem and loss have them.
+        features: outputs of hidden layers, ``[batch, hidden]`` each; often empty.
         seed: the seed of this step, for a loss that draws random numbers.
     """
 
@@ -52,15 +53,16 @@ class Batch:
         return len(self.x_true)
 
     def best(self, A: Qubo, count: int) -> Tensor:
-        """Return the ``count`` lowest states of A that the solver finds, ``[batch, count, n]``, best first.
+        """Return the ``count`` lowest states that the solver finds, ``[batch, count, n]``.
 
-        Losses that are added up share one call, if the first one requests the most states.
+        Losses that are added up share a call, if the first requests the most states.
         """
         numbers = (A.linear, A.quadratic) if isinstance(A, SparseQubo) else (A,)
         changes = [0 if some.is_inference() else some._version for some in numbers]  # made in place
-        if self._solved is None or self._solved[0] is not A or self._solved[1] != changes or self._solved[2] < count:
-            self._solved = A, changes, count, self._ask(A.detach(), count)
-        return self._solved[3][:, :count]
+        last = self._solved
+        if last is None or last[0] is not A or last[1] != changes or last[2] < count:
+            self._solved = last = A, changes, count, self._ask(A.detach(), count)
+        return last[3][:, :count]
 
     def _ask(self, A: Qubo, count: int) -> Tensor:
         """Call the solver and validate its output."""
@@ -73,7 +75,7 @@ class Batch:
         return states
 
     def solution(self, A: Qubo) -> Tensor:
-        """Return x̂ ``[batch, n]``: the right state, or if there are several the one of lowest energy under A."""
+        """Return x̂ ``[batch, n]``: the right state of lowest energy under A."""
         if self.right is None:
             return self.x_true
         E = energies(A, self.right.states).masked_fill(~self.right.valid, float("inf"))
@@ -82,10 +84,11 @@ class Batch:
 
 
 class Loss(ABC):
-    """A loss as a value: ``loss(A, batch)`` gives one number per instance, ``[batch]``, differentiable in A.
+    """A loss as a value: ``loss(A, batch)`` is ``[batch]``, differentiable in A.
 
-    Losses can be added and multiplied by numbers: ``Gap() + 1e-4 * SparseFeatures()``. Derive from this class if the
-    equation is not a sum of energies; a plain function ``f(A, batch)`` works as well.
+    Losses can be added and multiplied: ``Gap() + 1e-4 * SparseFeatures()``. Derive
+    from this class if the equation is not a sum of energies; a plain function
+    ``f(A, batch)`` works as well.
 
     >>> class MeanEnergy(Loss):
     ...     def __call__(self, A, batch):
@@ -94,7 +97,7 @@ class Loss(ABC):
     2
     """
 
-    #: The number of lowest states that it requests from the solver.
+    #: The number of lowest states that it requests.
     states: int = 0
     #: True if it uses the soft targets of a problem.
     soft: bool = False
@@ -102,7 +105,7 @@ class Loss(ABC):
     solves: bool = False
     #: True if it draws random numbers, from ``batch.seed``.
     draws: bool = False
-    #: True if it runs on a GPU without the host, given that the solver does.
+    #: True if it runs on a GPU without the host, if the solver does.
     capturable: bool = True
 
     def __post_init__(self) -> None:
@@ -113,16 +116,16 @@ class Loss(ABC):
         """Return the losses ``[batch]`` of A ``[batch, n, n]``."""
 
     def begin(self) -> Loss:
-        """Return the loss for a new training run: a copy if it keeps state between steps."""
+        """Return the loss for a new run: a copy if it keeps state."""
         return self
 
     @property
     def parts(self) -> tuple[tuple[float, Loss], ...]:
-        """The losses that this one adds up, with their weights."""
+        """The losses that this one adds up, with weights."""
         return ((1.0, self),)
 
     def __add__(self, other: Loss | Callable[..., Tensor] | Literal[0]) -> Loss:
-        if other == 0:  # from which sum() starts
+        if other == 0:  # sum() starts from 0
             return self
         return Sum(self.parts + as_loss(other).parts)
 
@@ -135,7 +138,7 @@ class Loss(ABC):
 class Terms(NamedTuple):
     """The terms of a loss: L = constant + Σ_t weights_t E(states_t) [+ log Z at ``beta``].
 
-    They hold in a neighborhood of the A that they were stated for, so their gradient is that of the loss.
+    They hold near the A that they were stated for, so their gradient is the loss's.
 
     >>> terms = Terms(torch.ones(1, 1, 2), torch.tensor([[2.0]]))  # L = 2 E(11)
     >>> value_of(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), terms).tolist()
@@ -149,9 +152,9 @@ class Terms(NamedTuple):
 
 
 class EnergyLoss(Loss):
-    """Base class of losses that are sums of energies; subclasses only define :meth:`terms`.
+    """Base class of losses that are sums of energies; subclasses define :meth:`terms`.
 
-    Value and gradient follow from the :class:`Terms` in every engine of ``fit``; docs/losses.md has a complete example.
+    Value and gradient follow from the :class:`Terms`; docs/losses.md has an example.
 
     >>> class Energy(EnergyLoss):
     ...     def terms(self, A, batch):
@@ -162,7 +165,7 @@ class EnergyLoss(Loss):
 
     @abstractmethod
     def terms(self, A: Qubo, batch: Batch) -> Terms:
-        """Return the terms of the loss around A ``[batch, n, n]``; no gradient is recorded here."""
+        """Return the terms of the loss around A; no gradient is recorded."""
 
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
         with torch.no_grad():
@@ -174,7 +177,7 @@ class EnergyLoss(Loss):
 
 
 class _Value(torch.autograd.Function):
-    """The value of terms with its gradient in closed form, faster than autograd through :func:`value_of`."""
+    """The value of terms with a closed-form gradient, faster than autograd."""
 
     @staticmethod
     def forward(ctx: Any, A: Tensor, terms: Terms) -> Tensor:
@@ -186,7 +189,7 @@ class _Value(torch.autograd.Function):
             value = value + terms.constant
         if terms.beta is not None:
             log_z, marginals = log_partition_and_marginals(A.detach(), terms.beta)
-            beta = min(terms.beta, torch.finfo(A.dtype).max)  # beyond, log Z overflows anyway
+            beta = min(terms.beta, torch.finfo(A.dtype).max)  # beyond, log Z overflows
             value, slope = value + log_z, slope.sub_(marginals, alpha=beta)
         ctx.save_for_backward(slope)
         return value
@@ -199,7 +202,7 @@ class _Value(torch.autograd.Function):
 
 
 def value_of(A: Qubo, terms: Terms) -> Tensor:
-    """Return the value ``[batch]`` of terms, whose gradient is ∂L/∂A = Σ_t w_t φ(x_t) - β E[φ]."""
+    """Return the value ``[batch]``; ∂L/∂A = Σ_t w_t φ(x_t) - β E[φ]."""
     value = (terms.weights * energies(A, terms.states)).sum(-1)
     if terms.constant is not None:
         value = value + terms.constant
@@ -210,9 +213,9 @@ def value_of(A: Qubo, terms: Terms) -> Tensor:
 class Likelihood(EnergyLoss):
     """Minus the log-likelihood of the solution: βE(x̂) + log Σ_x exp(-βE(x)).
 
-    ∂L/∂A = β(φ(x̂) - E[φ]), with exact log-partition function and pair marginals. If instances have several right
-    answers, it is the likelihood of their set: -log Σ_{x right} exp(-βE(x)) + log Z. Cost: 2ⁿ states per instance, at
-    most 30 bits. Reference: Lafferty, McCallum and Pereira, ICML 2001.
+    ∂L/∂A = β(φ(x̂) - E[φ]), with exact log Z and marginals. Several right answers
+    count as a set: -log Σ_{x right} exp(-βE(x)) + log Z. Cost: 2ⁿ states, at most 30
+    bits. Reference: Lafferty, McCallum and Pereira, ICML 2001.
 
     Args:
         beta: β, the inverse temperature.
@@ -245,10 +248,10 @@ def right_terms(A: Qubo, batch: Batch, beta: float) -> Terms:
 
 @dataclass(frozen=True)
 class SoftLikelihood(EnergyLoss):
-    """Cross entropy against the soft targets of the problem: βΣ_t w_t E(x_t) + log Σ_x exp(-βE(x)).
+    """Cross entropy against soft targets: βΣ_t w_t E(x_t) + log Σ_x exp(-βE(x)).
 
-    Use it for solutions that are numbers, whose neighboring bins are nearly right; the problem must have soft targets.
-    Cost: 2ⁿ states per instance. Reference: Szegedy et al., CVPR 2016 (label smoothing).
+    Use it for numbers, whose neighboring bins are nearly right; the problem defines
+    the targets. Cost: 2ⁿ states. Reference: Szegedy et al., CVPR 2016 (label smoothing).
 
     Args:
         beta: β, the inverse temperature.
@@ -264,17 +267,17 @@ class SoftLikelihood(EnergyLoss):
 
     def terms(self, A: Qubo, batch: Batch) -> Terms:
         if batch.soft is None:
-            raise QubolearnError("SoftLikelihood needs a problem with soft_targets; this data has none, use Likelihood")
+            raise QubolearnError("SoftLikelihood needs a problem with soft_targets; use Likelihood")
         states, weights = batch.soft
         return Terms(states, self.beta * weights.to(A.dtype), beta=self.beta)
 
 
 @dataclass(frozen=True)
 class Contrastive(EnergyLoss):
-    """The likelihood's gradient from samples: β(E(x̂) - mean_r E(x_r)), x_r drawn by the solver at β.
+    """The likelihood's gradient from samples x_r at β: β(E(x̂) - mean_r E(x_r)).
 
-    It is :class:`Likelihood` with the marginals estimated from samples, for n beyond exact sums; its value is not a
-    likelihood. The solver needs ``solver.sample(A, beta)``. Reference: Hinton, Neural Computation 2002.
+    For n beyond exact sums; its value is not a likelihood. The solver needs
+    ``solver.sample(A, beta)``. Reference: Hinton, Neural Computation 2002.
 
     Args:
         beta: β, the inverse temperature of likelihood and samples.
@@ -291,7 +294,7 @@ class Contrastive(EnergyLoss):
     def terms(self, A: Qubo, batch: Batch) -> Terms:
         sample = getattr(batch.solver, "sample", None)
         if sample is None:
-            raise QubolearnError(f"Contrastive needs solver.sample, not {batch.solver!r}; use SimulatedAnnealing")
+            raise QubolearnError(f"{batch.solver!r} has no sample for Contrastive; use SimulatedAnnealing")
         reads = sample(A, beta=self.beta).to(A.dtype)
         down = right_terms(A, batch, self.beta)
         up = torch.full(reads.shape[:2], -self.beta / reads.shape[1], dtype=A.dtype, device=A.device)
@@ -301,7 +304,7 @@ class Contrastive(EnergyLoss):
 
 @dataclass(frozen=True)
 class Sum(Loss):
-    """A weighted sum of losses; one solver call serves all parts."""
+    """A weighted sum of losses with one solver call."""
 
     added: tuple[tuple[float, Loss], ...]
 
@@ -310,8 +313,9 @@ class Sum(Loss):
         return self.added
 
     def __post_init__(self) -> None:
-        for name, combine in (("states", max), ("soft", any), ("solves", any), ("draws", any), ("capturable", all)):
-            vars(self)[name] = combine(getattr(part, name) for _, part in self.added)
+        combined = {"states": max, "soft": any, "solves": any, "draws": any, "capturable": all}
+        for name, combine in combined.items():
+            vars(self)[name] = combine(getattr(part, name) for _, part in self.added)  # type: ignore[operator]
 
     def begin(self) -> Loss:
         return Sum(tuple((weight, part.begin()) for weight, part in self.added))
@@ -327,7 +331,7 @@ class Sum(Loss):
 
 @dataclass(frozen=True)
 class OwnLoss(Loss):
-    """A user-defined function ``f(A, batch)`` as a loss: one value per instance, checked."""
+    """A user's ``f(A, batch)`` as a loss, checked."""
 
     function: Callable[[Any, Batch], Tensor]
     solves = True
@@ -336,7 +340,7 @@ class OwnLoss(Loss):
         value = self.function(A, batch)
         if not isinstance(value, Tensor) or value.shape != (len(batch),):
             shape = list(getattr(value, "shape", [type(value).__name__]))
-            raise QubolearnError(f"the loss {self!r} returned {shape}; expected one value per instance, [{len(batch)}]")
+            raise QubolearnError(f"the loss {self!r} returned {shape}; expected values [{len(batch)}]")
         return value
 
     def __repr__(self) -> str:
@@ -344,7 +348,7 @@ class OwnLoss(Loss):
 
 
 def as_loss(loss: Loss | Callable[..., Tensor]) -> Loss:
-    """Return a ``Loss`` unchanged, and any other callable as :class:`OwnLoss`."""
+    """Return a ``Loss`` unchanged, other callables as :class:`OwnLoss`."""
     if isinstance(loss, Loss):
         return loss
     if isinstance(loss, type) or not callable(loss):

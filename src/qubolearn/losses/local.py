@@ -1,4 +1,4 @@
-"""Losses without a solver: pseudo-likelihoods of bits and groups, regression of bits, and sparse features."""
+"""Losses without a solver: pseudo-likelihoods, L1, sparse features."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from qubolearn.random import stream
 class PseudoLikelihood(Loss):
     """Minus log Π_i p(x̂_i | the other bits of x̂): Σ_i log(1 + exp(-β(E(x̂ with bit i flipped) - E(x̂)))).
 
-    It makes x̂ a deep local minimum. If instances have several right answers, x̂ is the one of lowest energy. Cost: n
-    energies and no solver, for any n. Reference: Besag, The Statistician 1975.
+    It makes x̂ a deep local minimum; of several right answers, x̂ has the lowest
+    energy. Cost: n energies, for any n. Reference: Besag, The Statistician 1975.
 
     Args:
         beta: β, the inverse temperature.
@@ -38,10 +38,11 @@ class PseudoLikelihood(Loss):
 
 @dataclass(frozen=True)
 class L1(Loss):
-    """Regression of the bits, for direct heads: the mean of |score_i - (2x̂_i - 1)|, with scores -A_ii.
+    """Regression of bits, for direct heads: mean of |score_i - (2x̂_i - 1)|, scores -A_ii.
 
-    At test time a bit is 1 if its score is above 0. It cannot express several right answers, such as "this state or
-    its complement": scores approach the given label. Reference: Seelbach Benkner et al., ICLR 2023 (baseline "pure").
+    A bit is 1 if its score is above 0. L1 cannot express several right answers, such
+    as a state or its complement. Reference: Seelbach Benkner et al., ICLR 2023
+    (baseline "pure").
 
     >>> # A and batch are those of the example of Likelihood
     >>> round(L1()(A, batch).item(), 3)
@@ -55,9 +56,9 @@ class L1(Loss):
 
 @dataclass(frozen=True)
 class SparseFeatures(Loss):
-    """Sparse hidden features: L_mlp = Σ_f ‖f‖₁ / |f| over hidden layers f ``[batch, hidden]`` (QuAnt, equation 4).
+    """Sparse hidden features: Σ_f ‖f‖₁ / |f| over hidden layers f (QuAnt, equation 4).
 
-    The network's body must return ``(outputs, features)``, as :class:`qubolearn.MLP` does.
+    The body must return ``(outputs, features)``, as :class:`qubolearn.MLP` does.
 
     >>> batch.features = [torch.tensor([[2.0, 0.0, 0.0, 2.0]])]
     >>> SparseFeatures()(A, batch).tolist()
@@ -74,10 +75,11 @@ class SparseFeatures(Loss):
 class GroupPseudoLikelihood(Loss):
     """Pseudo-likelihood of one-hot groups: -Σ_g log p(x̂_g | the groups that are shown).
 
-    With f_i = A_ii + Σ_j (A_ij + A_ji) x̂_j over the bits j of shown groups other than i's own, p(bit i of g is the
-    one) = exp(-βf_i) / Σ_{k in g} exp(-βf_k). In every step each instance hides a random part of its groups: if one row
-    already decides a Sudoku's cell, nothing would be learned from columns and boxes. Bits outside of all groups are
-    always shown. Cost: one product of x̂ and A. Reference: Besag, The Statistician 1975.
+    With f_i = A_ii + Σ_j (A_ij + A_ji) x̂_j over bits j of other shown groups, p(bit i
+    of g is the one) = exp(-βf_i) / Σ_{k in g} exp(-βf_k). In every step each instance
+    hides random groups: if one row already decides a Sudoku's cell, columns and boxes
+    would teach nothing. Bits outside of groups are shown. Cost: one product of x̂ and
+    A. Reference: Besag, The Statistician 1975.
 
     Args:
         groups: the one-hot groups, which the model is given and does not learn.
@@ -114,27 +116,28 @@ class GroupPseudoLikelihood(Loss):
         return log_sum.sum(1) - (logits * x[:, number >= 0]).sum(1)
 
     def shown(self, batch: Batch) -> Tensor:
-        """Return a mask ``[batch, n]`` of the bits that are shown in this step."""
+        """Return a mask ``[batch, n]`` of the shown bits."""
         draws = torch.rand(len(batch), len(self.groups) + 1, generator=stream(batch.seed, "masking"))
         shown = (draws[:, :-1] >= self.masking * draws[:, -1:]).to(batch.x_true)
         number = self.groups.of_bits(batch.x_true.shape[1]).to(shown.device)
-        return torch.nn.functional.pad(shown, (0, 1), value=1.0)[:, number]  # number -1 is in no group
+        return torch.nn.functional.pad(shown, (0, 1), value=1.0)[:, number]  # -1: in no group
 
 
 def refuse_broken(groups: Groups, x: Tensor) -> None:
-    """Raise if a solution of x ``[batch, n]`` has a group without exactly one 1."""
-    broken = ~groups.allowed(x)
-    if bool(broken.any()):
-        raise QubolearnError(f"x_true of instance {int(broken.nonzero()[0])} has a group without exactly one 1")
+    """Raise if a group of x ``[batch, n]`` has not exactly one 1."""
+    broken = (~groups.allowed(x)).nonzero()
+    if len(broken):
+        raise QubolearnError(f"x_true of instance {int(broken[0])} has a group without exactly one 1")
 
 
 def _fields(A: Qubo, x: Tensor, number: Tensor) -> Tensor:
-    """Return what each bit adds to the energy ``[batch, n]``, given the bits x of other groups."""
+    """Return each bit's share of the energy, given other groups."""
     if isinstance(A, SparseQubo):
-        (i, j), couplings = A.edges, A.quadratic
-        apart = ((number[i] != number[j]) | (number[i] < 0)).to(x)
-        return A.linear.index_add(1, i, apart * couplings * x[:, j]).index_add(1, j, apart * couplings * x[:, i])
-    together = ((number[:, None] == number) & (number >= 0)) | torch.eye(len(number), dtype=torch.bool, device=x.device)
+        i, j = A.edges
+        apart = ((number[i] != number[j]) | (number[i] < 0)).to(x) * A.quadratic
+        return A.linear.index_add(1, i, apart * x[:, j]).index_add(1, j, apart * x[:, i])
+    together = (number[:, None] == number) & (number >= 0)
+    together.fill_diagonal_(True)
     if (shared := shared_qubo(A)) is not None:
         one: Tensor = shared[0]
         return one.diagonal() + x @ (one + one.T).masked_fill(together, 0.0)

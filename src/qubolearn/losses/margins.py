@@ -1,4 +1,4 @@
-"""Losses that compare the energy of the solution with those of other states: the paper's gap, and hinges."""
+"""Losses that compare energies: the paper's gap, and hinges."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ MAX_RIGHT = 63
 
 @dataclass(frozen=True)
 class Gap(Loss):
-    """The data terms of QuAnt: L_gap + λ L_unique (Seelbach Benkner et al., ICLR 2023, equations 1 and 3).
+    """The data terms of QuAnt: L_gap + λ L_unique.
 
-    L_gap = E(x̂) - E(x*) lowers the solution and raises the minimizer; it is 0 once they agree. L_unique =
-    -|E(x̂) - E(x⁺)| penalizes several minimizers, but *raises* E(x̂) while E(x̂) > E(x⁺); :class:`Hinge` does not.
-    Cost: one solver call. If an instance has several right answers, x̂ is the one of lowest energy.
+    L_gap = E(x̂) - E(x*) is 0 once the solution is the minimizer. L_unique =
+    -|E(x̂) - E(x⁺)| penalizes several minimizers, but *raises* E(x̂) while E(x̂) > E(x⁺);
+    :class:`Hinge` does not. Cost: one solver call. Of several right answers, x̂ has the
+    lowest energy. Reference: Seelbach Benkner et al., ICLR 2023, equations 1 and 3.
 
     Args:
         weight_unique: λ, the weight of L_unique, at least 0; with 0 the solver returns one state only.
@@ -39,18 +40,19 @@ class Gap(Loss):
 
     @property
     def states(self) -> int:  # type: ignore[override]
-        """Return the number of states that one solver call returns."""
+        """Return the number of states per solver call."""
         return 2 if self.weight_unique else 1
 
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
         with torch.no_grad():
             x, lowest = batch.solution(A), batch.best(A, self.states)
-            if isinstance(A, Tensor):  # the loss is linear in A nearby: <A, slope>, whose gradient is one product
-                slope = _outer(x) - _outer(lowest[:, 0])
+            if isinstance(A, Tensor):  # linear in A nearby
+                right = _outer(x)
+                slope = right - _outer(lowest[:, 0])
                 if self.weight_unique:
-                    other = _outer(x) - _outer(lowest[:, 1])
-                    side = self.weight_unique * (A * other).sum((1, 2)).sign()
-                    slope.sub_(side[:, None, None] * other)
+                    other = right - _outer(lowest[:, 1])
+                    side = (A * other).sum((1, 2)).sign()[:, None, None]
+                    slope.addcmul_(side, other, value=-self.weight_unique)
         if isinstance(A, Tensor):
             return (A * slope).sum((1, 2))
         value = excess(A, x, lowest[:, 0])
@@ -58,7 +60,7 @@ class Gap(Loss):
 
 
 def excess(A: Qubo, x: Tensor, y: Tensor) -> Tensor:
-    """Return E(x) - E(y) ``[batch]``; for a dense A as <A, xxᵀ - yyᵀ>, whose gradient is one product."""
+    """Return E(x) - E(y) ``[batch]``; of a dense A as one product."""
     if isinstance(A, SparseQubo):
         return energies(A, x) - energies(A, y)
     return (A * (_outer(x) - _outer(y))).sum((1, 2))
@@ -70,10 +72,11 @@ def _outer(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Hinge(Loss):
-    """The structured SVM with 0/1 margin: max(0, m + E(x̂) - E(x̄)), where x̄ is the best state that is not right.
+    """The structured SVM with 0/1 margin: max(0, m + E(x̂) - E(x̄)), x̄ the best wrong state.
 
-    It is zero once the solution is the minimizer by a gap of m. Cost: one solver call for two states, or one more than
-    there are right ones; x̂ is the one of lowest energy. Reference: Tsochantaridis et al., JMLR 2005.
+    Zero once the solution is the minimizer by a gap of m. Cost: one solver call for
+    two states, or one more than there are right ones, of which x̂ is the lowest.
+    Reference: Tsochantaridis et al., JMLR 2005.
 
     Args:
         margin: m, the energy gap to reach, at least 0.
@@ -97,7 +100,7 @@ class Hinge(Loss):
 
 
 def best_wrong(A: Qubo, batch: Batch) -> tuple[Tensor, Tensor | None]:
-    """Return x̄ ``[batch, n]``, the best wrong state, and a mask ``[batch]`` of instances with one; None if all have."""
+    """Return x̄ ``[batch, n]`` and a mask of instances with one, None if all have."""
     if batch.right is None:
         x_star, x_plus = batch.best(A, 2).unbind(1)
         right = (batch.x_true == x_star).all(-1, keepdim=True)
@@ -111,10 +114,10 @@ def best_wrong(A: Qubo, batch: Batch) -> tuple[Tensor, Tensor | None]:
 
 @dataclass(frozen=True)
 class HammingHinge(Loss):
-    """The structured SVM with Hamming margin: max_x m·Δ(x, x̂) + E(x̂) - E(x), where Δ counts wrong bits.
+    """The structured SVM with Hamming margin: max_x m·Δ(x, x̂) + E(x̂) - E(x), Δ wrong bits.
 
-    The maximum is at x̃ = argmin of :func:`hamming_augmented`, so it costs one solver call on that QUBO, which has the
-    graph of A. It is never negative, and needs one right answer per instance. Reference: Taskar et al., NeurIPS 2003.
+    Cost: one solver call on :func:`hamming_augmented`, which has the graph of A. Needs
+    one right answer per instance. Reference: Taskar et al., NeurIPS 2003.
 
     Args:
         margin: m, the energy gap to reach per wrong bit.
@@ -132,7 +135,7 @@ class HammingHinge(Loss):
 
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
         if batch.right is not None:
-            raise QubolearnError("HammingHinge takes one right answer per instance, these have several; use Hinge")
+            raise QubolearnError("HammingHinge takes one right answer per instance; use Hinge for several")
         x_true = batch.x_true
         with torch.no_grad():
             x_tilde = batch.solver(hamming_augmented(A.detach(), x_true, self.margin), 1).states[:, 0]
@@ -141,7 +144,7 @@ class HammingHinge(Loss):
 
 
 def hamming_augmented(A: Qubo, x_true: Tensor, margin: float = 1.0) -> Qubo:
-    """Return the QUBO of E(x) - m·Δ(x, x̂), up to a constant: A - m·diag(1 - 2x̂). Same graph as A."""
+    """Return the QUBO A - m·diag(1 - 2x̂) of E(x) - m·Δ(x, x̂) + constant."""
     step = margin * (1 - 2 * x_true.to(A.dtype))
     if isinstance(A, SparseQubo):
         return A.with_values(A.linear - step, A.quadratic)

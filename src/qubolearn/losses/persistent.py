@@ -1,4 +1,4 @@
-"""The likelihood's gradient from Markov chains that live on between steps: persistent contrastive divergence."""
+"""Persistent contrastive divergence: chains that continue between steps."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ ROOM = 2**28
 
 @dataclass(frozen=True)
 class PersistentContrastive(Loss):
-    """β(E(x̂) - mean_r E(x_r)) with states x_r of Markov chains at β that continue from step to step.
+    """β(E(x̂) - mean_r E(x_r)), x_r from Markov chains at β that continue between steps.
 
-    Its gradient estimates that of :class:`qubolearn.Likelihood` at any n; its value is not a likelihood. Since A
-    changes slowly, a few sweeps keep the chains near equilibrium. Instances that share one A (``SharedQubo``) share the
-    chains; otherwise each instance keeps its own, identified by its p. Every training run starts new chains, even a
-    resumed one. Reference: Tieleman, ICML 2008; with tempering, Desjardins et al., AISTATS 2010.
+    It estimates the gradient of :class:`qubolearn.Likelihood` at any n; its value is
+    not a likelihood. Since A changes slowly, a few sweeps keep the chains near
+    equilibrium. Instances with one A (``SharedQubo``) share chains; others keep their
+    own, by their p. Every run starts new chains, even a resumed one. Reference:
+    Tieleman, ICML 2008; with tempering, Desjardins et al., AISTATS 2010.
 
     Args:
         beta: β, the inverse temperature of likelihood and chains.
@@ -64,8 +65,9 @@ class PersistentContrastive(Loss):
         if self.groups is not None:
             refuse_broken(self.groups, batch.x_true)
         one = shared_qubo(A)
-        reads = self.move(A.detach() if one is None else one.detach(), batch, one is not None).to(A.device, A.dtype)
-        up = energies(A if one is None else one, reads).mean(1)
+        own = A if one is None else one
+        reads = self.move(own.detach(), batch, one is not None).to(A.device, A.dtype)
+        up = energies(own, reads).mean(1)
         if batch.right is not None:
             E = energies(A, batch.right.states.to(A.dtype)).masked_fill(~batch.right.valid, torch.inf)
             return -(-self.beta * E).logsumexp(1) - self.beta * up
@@ -74,7 +76,7 @@ class PersistentContrastive(Loss):
 
     @torch.no_grad()
     def move(self, A: Qubo, batch: Batch, shared: bool = False) -> Tensor:
-        """Advance the chains, and return those at β: ``[batch, chains, n]``, or ``[1, chains, n]`` of one shared A."""
+        """Advance the chains; return those at β, ``[batch or 1, chains, n]``."""
         names = [b"shared"] if shared else _names(batch)
         fresh = self._new(batch)
         kept = torch.stack([self._kept.get(name, fresh[row]) for row, name in enumerate(names)])
@@ -90,13 +92,14 @@ class PersistentContrastive(Loss):
         return kept[:, -self.chains :]
 
     def _new(self, batch: Batch) -> Tensor:
-        """Return the first states ``[batch, rungs · chains, n]``: x̂ and random ones in turn."""
+        """Return first states: x̂ and random ones in turn."""
         x = batch.x_true.to("cpu", torch.int8)[:, None].repeat(1, self.rungs * self.chains, 1)
-        x[:, 1::2] = torch.randint(0, 2, x[:, 1::2].shape, generator=stream(batch.seed, "begin"), dtype=torch.int8)
+        random = stream(batch.seed, "begin")
+        x[:, 1::2] = torch.randint(0, 2, x[:, 1::2].shape, generator=random, dtype=torch.int8)
         return x
 
     def _swap(self, A: Qubo, states: Tensor, seed: int) -> None:
-        """Swap states of neighboring rungs, with probability min(1, exp(ΔβΔE)), which leaves each at its own β."""
+        """Swap neighboring rungs with probability min(1, exp(ΔβΔE))."""
         E = energies(A, states.to(A.device, A.dtype)).cpu().view(-1, self.rungs, self.chains)
         rungs = states.view(-1, self.rungs, self.chains, states.shape[2])
         uniforms = torch.rand(E.shape, generator=stream(seed, "swaps")).log()
@@ -109,15 +112,15 @@ class PersistentContrastive(Loss):
 
 
 def _names(batch: Batch) -> list[bytes]:
-    """Return a key per instance: a digest of its row of p, and a number if a row occurs twice."""
-    columns = [tensor.detach().cpu().contiguous().flatten(1).view(torch.uint8) for tensor in tensors_of(batch.p)]
-    if not columns:
-        raise QubolearnError("PersistentContrastive identifies instances by their p, which holds no tensors here")
-    rows = torch.cat(columns, 1).numpy()
-    digests = [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
+    """Return a key per instance: a digest of p, numbered if it repeats."""
+    tensors = [tensor.detach().cpu().contiguous() for tensor in tensors_of(batch.p)]
+    if not tensors:
+        raise QubolearnError("PersistentContrastive identifies instances by p, which has no tensors here")
+    rows = torch.cat([tensor.flatten(1).view(torch.uint8) for tensor in tensors], 1).numpy()
     seen = Counter[bytes]()
     names = []
-    for name in digests:
+    for row in rows:
+        name = hashlib.blake2b(row.tobytes(), digest_size=16).digest()
         seen[name] += 1
         names.append(name + seen[name].to_bytes(4, "little"))
     return names

@@ -17,14 +17,14 @@ EDGE_FEATURES = 16
 
 
 class PairwiseBody(nn.Module):
-    """Map p ``[batch, m]`` to the entries of A on the topology ``[batch, entries]``, and features; one bit per node.
+    """Map p ``[batch, m]`` to entries of A and features; one bit per node.
 
     With u_i the features of node i and e_ij those of a pair, h_i = f(u_i, mean over j of f'(u_j)), A_ii is linear in
     h_i and u_i, and A_ij in g(h_i + h_j, h_i h_j, e_ij) and e_ij.
 
     Args:
-        problem: one with a method ``features(p)``: node features ``[batch, n, a]`` of about unit size, and features
-            ``[batch, pairs, b]`` of pairs (0, 1), (0, 2) ... or None. With a method ``reference(p)``, bits
+        problem: has ``features(p)``: ``[batch, n, a]`` of nodes, and ``[batch, pairs, b]``
+            of pairs (0, 1), (0, 2) ... or None. If it has ``reference(p)``, bits
             ``[batch, n]``, A describes changes to these.
         topology: which entries exist.
         hidden: the width of the small networks.
@@ -37,13 +37,15 @@ class PairwiseBody(nn.Module):
         super().__init__()
         features = getattr(problem, "features", None)
         if features is None:
-            raise QubolearnError(f"network 'pairwise' needs features(p), which {problem} lacks; use --network mlp")
+            raise QubolearnError(f"network 'pairwise' needs features(p), which {problem} lacks; use 'mlp'")
         self.features = features
         self.reference = getattr(problem, "reference", None)
         nodes, pairs = features(torch.zeros(1, problem.input_size))
         own, shared = nodes.shape[-1], 0 if pairs is None else pairs.shape[-1]
         self.message = nn.Sequential(nn.Linear(own, hidden), nn.ReLU(), nn.Linear(hidden, hidden))
-        self.node = nn.Sequential(nn.Linear(own + hidden, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
+        self.node = nn.Sequential(
+            nn.Linear(own + hidden, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU()
+        )
         self.bias = nn.Linear(hidden + own, 1)
         self.pairs = nn.Sequential(nn.Linear(2 * hidden + shared, hidden), nn.ReLU())
         self.coupling = nn.Linear(hidden + shared, 1)
@@ -67,15 +69,16 @@ class PairwiseBody(nn.Module):
 
 
 class MatchingBody(nn.Module):
-    """Map p = vec(W) ``[batch, k⁴]`` of a graph matching to the entries of A on the topology, and hidden features.
+    """Map p = vec(W) ``[batch, k⁴]`` of a graph matching to entries of A and features.
 
-    W[(i, a), (j, b)] compares edge (i, j) of one graph with edge (a, b) of the other. One small network scores each
-    candidate match (i, a) by the best partner b of every other node j under it; couplings follow from these scores.
+    W[(i, a), (j, b)] compares edge (i, j) of one graph with edge (a, b) of the
+    other. A small network scores each match (i, a) by the best partner b of every
+    other node j; couplings follow from these scores.
 
     Args:
-        problem: one with a field k whose p is vec(W) and whose answer is a permutation, such as RandGraph.
+        problem: has a field k, p = vec(W) and permutations as answers, such as RandGraph.
         topology: which entries exist.
-        hidden: the width of the small networks that all pairs share.
+        hidden: the width of the small networks.
     """
 
     entry: Tensor
@@ -84,7 +87,7 @@ class MatchingBody(nn.Module):
         super().__init__()
         k = getattr(problem, "k", 0)
         if problem.input_size != k**4 or not k or problem.bits != k * bits_per_entry(k):
-            raise QubolearnError(f"network 'matching' takes p = vec(W) of k**4 entries, not {problem}; use 'mlp'")
+            raise QubolearnError(f"network 'matching' takes p of k**4 entries, not {problem}; use 'mlp'")
         b = bits_per_entry(k)
         self.k, self.b = k, b
         self.edge = nn.Linear(1, EDGE_FEATURES)
@@ -104,16 +107,16 @@ class MatchingBody(nn.Module):
         # W[(i, a), (i, a)], [batch, i, a, 1]
         own = W.diagonal(dim1=1, dim2=3).diagonal(dim1=1, dim2=2).permute(0, 2, 3, 1)
         scores = self.candidate(torch.cat([partners, own], -1))
-        nodes = torch.relu(self.node(scores.flatten(2)))  # [batch, i, hidden]: whom node i is likely to match
+        nodes = torch.relu(self.node(scores.flatten(2)))  # whom node i is likely to match
         pairs = torch.relu(self.left(nodes)[:, :, None] + self.right(nodes)[:, None])  # [batch, i, j, hidden]
         A = self.coupling(pairs).reshape(batch, k, k, b, b).transpose(2, 3).reshape(batch, k * b, k * b)
         A = A + torch.diag_embed(self.bias(nodes).flatten(1))
         return A.flatten(1).index_select(1, self.entry), [nodes.flatten(1)]
 
     def best_partners(self, W: Tensor) -> Tensor:
-        """Return max over b of relu(edge(W)): ``[batch, i, a, j, b, 1] -> [batch, i, a, j, features]``.
+        """Return max over b of relu(edge(W)), ``[batch, i, a, j, features]``.
 
-        Each feature is monotone in W, so its maximum is at the largest or the smallest W: k times less work.
+        Each feature is monotone in W, so only the largest and smallest W count.
         """
         weight, bias = self.edge.weight[:, 0], self.edge.bias
         return torch.relu(W.amax(4) * weight.clamp_min(0) + W.amin(4) * weight.clamp_max(0) + bias)

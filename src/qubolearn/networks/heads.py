@@ -1,4 +1,4 @@
-"""p -> A: the MLP, and what turns the outputs of any body into the allowed entries of a QUBO."""
+"""The MLP, and the network that turns outputs of any body into a QUBO."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["HEADS", "MLP", "Couplings", "DiagonalHead", "DirectHead", "QuboNetwo
 
 
 class Standardize(nn.Module):
-    """Map p ``[batch, m]`` to (p - mean) / std, fitted on training data and stored with the model."""
+    """Map p to (p - mean) / std, fitted on training data."""
 
     mean: Tensor
     scale: Tensor
@@ -31,11 +31,12 @@ class Standardize(nn.Module):
         self.register_buffer("scale", torch.ones(size))
 
     def fit(self, p: Tensor) -> None:
-        """Store mean and deviation of p ``[instances, m]``; constant entries are only shifted, and NaN raises."""
+        """Store mean and deviation of p ``[instances, m]``; raise for NaN."""
         mean, std = p.mean(0), p.std(0, correction=0)
         if not bool(mean.isfinite().all()):
             instance, entry = (~p.isfinite()).nonzero()[0].tolist()
-            raise NonFiniteError(f"p[{instance}, {entry}] of the training instances is {p[instance, entry].item()}")
+            value = p[instance, entry].item()
+            raise NonFiniteError(f"p[{instance}, {entry}] of the training instances is {value}")
         self.mean.copy_(mean)
         self.scale.copy_(torch.where(std > 1e-6 * p.abs().mean(0).clamp_min(1e-6), 1 / std, 1.0))
 
@@ -58,10 +59,12 @@ class MLP(Saved):
     ([2, 3], 4)
     """
 
-    def __init__(self, inputs: int, outputs: int, layers: int = 5, hidden: int = 78, dropout: float = 0.0) -> None:
+    def __init__(
+        self, inputs: int, outputs: int, layers: int = 5, hidden: int = 78, dropout: float = 0.0
+    ) -> None:
         super().__init__()
         if layers < 2 or hidden < 1:
-            raise QubolearnError(f"expected layers >= 2 and hidden >= 1, got layers={layers}, hidden={hidden}")
+            raise QubolearnError(f"layers={layers}, hidden={hidden}; expected layers >= 2 and hidden >= 1")
         self.skips = [number % 2 == 1 and 1 < number < layers for number in range(1, layers + 1)]
         self.dropout = nn.ModuleList([nn.Dropout(dropout / 2), nn.Dropout(dropout)] if dropout else [])
         widths = [inputs] + [hidden] * (layers - 1)
@@ -71,13 +74,18 @@ class MLP(Saved):
         )
 
     def forward(self, p: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Return outputs ``[batch, outputs]`` of p ``[batch, inputs]``, and the features of all but the last layer."""
+        """Return outputs ``[batch, outputs]`` and the hidden features."""
         features: list[Tensor] = []
         p, drop = (self.dropout[0](p), self.dropout[1]) if len(self.dropout) else (p, None)
         h = p
-        *hidden, last = self.linears
-        for linear, skip in zip(hidden, self.skips, strict=False):
-            h = linear(torch.cat([h, p], -1) if skip else h).relu_()
+        inner: list[Any] = [*self.linears]
+        last = inner.pop()
+        for linear, skip in zip(inner, self.skips, strict=False):
+            if skip:  # two products: p needs no gradient
+                own, inputs = linear.weight.split([h.shape[-1], p.shape[-1]], 1)
+                h = (nn.functional.linear(p, inputs, linear.bias) + nn.functional.linear(h, own)).relu_()
+            else:
+                h = linear(h).relu_()
             features.append(h)
             h = h if drop is None else drop(h)
         return last(h), features
@@ -87,29 +95,30 @@ class Couplings(NamedTuple):
     """The output of a network for a batch of instances."""
 
     A: Qubo  # [batch, n, n], symmetric, or sparse
-    features: list[Tensor]  # outputs of the hidden layers, [batch, hidden] each; empty if the body returns none
+    features: list[Tensor]  # [batch, hidden] of each hidden layer
 
 
 class QuboNetwork(Predicts, Saved):
-    """A network p -> A around any body: symmetric ``[batch, n, n]``, with entries only where the topology has them.
+    """A network p -> A around any body, symmetric, with the entries of a topology.
 
-    A body is any module that maps p to ``topology.size`` numbers per instance: one for each bit, then one for each
-    coupler, in the order of ``topology.entries``. It may return ``(outputs, features)``, with hidden features for
-    :class:`qubolearn.losses.SparseFeatures`. With a method ``reference(p)``, A is the QUBO of x XOR these bits.
+    A body maps p to ``topology.size`` numbers per instance: one per bit, then one
+    per coupler, in the order of ``topology.entries``. It may return ``(outputs,
+    features)``, for :class:`qubolearn.losses.SparseFeatures`. With a method
+    ``reference(p)``, A is the QUBO of x XOR these bits.
 
     Args:
         body: the module.
         topology: which entries exist.
-        inputs: m, if p ``[batch, m]`` should be standardized; ``fit`` takes mean and deviation from the training data.
-        sparse: return A as a :class:`qubolearn.SparseQubo`; by default from 256 bits on, if at most one entry in eight
-            exists.
+        inputs: m, if p ``[batch, m]`` should be standardized by the training data.
+        sparse: return a :class:`qubolearn.SparseQubo`; by default from 256 bits on, if
+            at most one entry in eight exists.
         bound: keep entries in [-1, 1], the range of an annealer's couplers, by sin, as QuAnt does.
-        centered: couplings are those of x - center, where ``fit`` sets ``center`` to the mean of the training bits, so
+        centered: couplings are those of x - center, the mean of the training bits, so
             that a coupling does not shift the bias of its bits.
-        fixed: a known part of the QUBO that is added to the learned one: a tensor ``[n, n]``, or a function or module
-            that maps p to ``[batch, n, n]``. It may have entries that the topology lacks.
-        hard: ``fixed`` are penalties, 0 for allowed states and at least 1 for others. In each instance they are scaled
-            by twice the most that flipping one bit can change the learned part.
+        fixed: a known part that is added to A, ``[n, n]``, or a function or module from
+            p to ``[batch, n, n]``. It may have entries that the topology lacks.
+        hard: ``fixed`` are penalties, 0 for allowed states and at least 1 for others;
+            they are scaled beyond what flipping a bit can change in the learned part.
 
     >>> from qubolearn import topology
     >>> pattern = topology("dense", 3)
@@ -146,7 +155,7 @@ class QuboNetwork(Predicts, Saved):
         self.size = len(rows)
         self.sparse = (self.n >= 256 and 8 * self.size <= self.n**2) if sparse is None else sparse
         column = torch.full((0, 0) if self.sparse else (self.n, self.n), self.size)
-        if not self.sparse:  # entries that do not exist read a zero column
+        if not self.sparse:  # missing entries read a zero column
             column[rows, columns] = column[columns, rows] = torch.arange(self.size)
         self.register_buffer("column", column.flatten(), persistent=False)
         self.register_buffer("edges", topology.entries[:, self.n :], persistent=False)
@@ -158,11 +167,12 @@ class QuboNetwork(Predicts, Saved):
             raise QubolearnError(f"fixed is {kind}; expected [{self.n}, {self.n}] and sparse=False")
         self.hard = hard
         self.penalties: Any
-        self.register_buffer("penalties", symmetric(fixed.float()) if isinstance(fixed, Tensor) else None, False)
-        self.fixed: Any = None if isinstance(fixed, Tensor) else fixed
+        known = isinstance(fixed, Tensor)
+        self.register_buffer("penalties", symmetric(fixed.float()) if known else None, False)  # type: ignore[union-attr]
+        self.fixed: Any = None if known else fixed
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        for name in [name for name in state if name.startswith(f"{prefix}standardise.")]:  # its name in old files
+        for name in [name for name in state if name.startswith(f"{prefix}standardise.")]:  # in old files
             state[name.replace("standardise", "standardize")] = state.pop(name)
         super()._load_from_state_dict(state, prefix, *rest)
 
@@ -182,12 +192,12 @@ class QuboNetwork(Predicts, Saved):
         if known is None:
             return Couplings(A, features)
         sizes = as_dense(A).detach().abs()
-        change = 2 * sizes.sum(2) - sizes.diagonal(dim1=1, dim2=2)  # the most that flipping a bit changes
+        change = 2 * sizes.sum(2) - sizes.diagonal(dim1=1, dim2=2)  # the most that a flip changes
         weight = 2 * change.amax(1)[:, None, None] if self.hard else 1.0
         return Couplings(as_dense(A) + weight * known.to(A.dtype), features)
 
     def entries(self, outputs: Tensor) -> Tensor:
-        """Map the body's outputs to entries of A, ``[batch, entries]`` both; bound or center them if requested."""
+        """Map outputs of the body to entries of A, ``[batch, entries]`` both."""
         if self.bound:
             return torch.sin(outputs)
         if self.center is None:
@@ -197,29 +207,30 @@ class QuboNetwork(Predicts, Saved):
         return torch.cat([linear, e], 1)
 
     def assemble(self, entries: Tensor) -> Qubo:
-        """Return A ``[batch, n, n]``, symmetric, or sparse, of entries ``[batch, entries]``."""
+        """Return A of entries ``[batch, entries]``."""
         if self.sparse:
             linear, quadratic = entries[:, : self.n], 2 * entries[:, self.n :]  # A_ij + A_ji
             if self._graph is None or self._graph.device != entries.device:
                 self._graph = SparseQubo(linear[:0].detach(), self.edges, quadratic[:0].detach())
             return self._graph.with_values(linear, quadratic)
-        return nn.functional.pad(entries, (0, 1)).index_select(1, self.column).reshape(-1, self.n, self.n)
+        padded = torch.cat([entries, entries.new_zeros(entries.shape[0], 1)], 1)
+        return padded.index_select(1, self.column).reshape(-1, self.n, self.n)
 
     def forward(self, p: Any) -> Qubo:
-        """Return A ``[batch, n, n]``, or the same as a sparse value."""
+        """Return A ``[batch, n, n]``, or the same as sparse."""
         return self.couplings(p).A
 
 
 class DiagonalHead(QuboNetwork):
-    """A head without couplers: A is diagonal, and each bit is decided alone."""
+    """A head without couplers: each bit is decided alone."""
 
     head: ClassVar[Head] = "uncoupled"
 
 
 class DirectHead(DiagonalHead):
-    """A head that regresses scores of the bits: A = -diag(scores), whose minimizer is scores > 0.
+    """A head that regresses the bits: A = -diag(scores), minimized by scores > 0.
 
-    It has no last activation. As a QUBO it is trained and evaluated through the same pipeline as the other heads.
+    As a QUBO it passes through the same pipeline as the other heads.
     """
 
     head = "direct"

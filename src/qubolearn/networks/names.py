@@ -1,6 +1,7 @@
-"""Names of heads and networks in recipes; in a module without torch, for the command line's help.
+"""Names of heads and networks in recipes, without importing torch.
 
-Entry points of the group ``qubolearn.networks`` add more: functions of a problem and a recipe that return a module.
+Entry points of the group ``qubolearn.networks`` add more: functions of a problem
+and a recipe that return a module.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ REPRODUCTION = ("grid", "keypoints")
 
 
 def network_entry(name: str) -> Callable[[Any, Any], Any] | None:
-    """Return the function that an entry point registers under this name, or None for a built-in network."""
+    """Return the registered function, or None for a built-in network."""
     if name in NETWORKS:
         return None
     found = entry_points(group="qubolearn.networks")

@@ -1,4 +1,4 @@
-"""Predictions of a trained network for p: bits, probabilities, energies and the lowest states, as NumPy arrays."""
+"""Predictions of a trained network: bits, probabilities, energies."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Lowest(NamedTuple):
 
 
 class Predicts:
-    """Methods of networks and runs. p is NumPy or torch, ``[batch, m]``, or a structure that the network accepts.
+    """Methods of networks and runs; p is NumPy or torch, as the network accepts it.
 
-    Every method raises a QubolearnError if p is of another width, is one row without its batch, or has entries that are
-    not finite numbers. Bits of ``clamp`` and ``groups`` are held, as in :func:`qubolearn.solve`.
+    They raise a QubolearnError if p has another width, no batch dimension, or
+    non-finite entries. ``clamp`` and ``groups`` are as in :func:`qubolearn.solve`.
     """
 
     def _module(self) -> nn.Module:
@@ -41,9 +41,14 @@ class Predicts:
         return self
 
     def predict(
-        self, p: Any, solver: Solver | None = None, *, clamp: Clamp | None = None, groups: Groups | None = None
+        self,
+        p: Any,
+        solver: Solver | None = None,
+        *,
+        clamp: Clamp | None = None,
+        groups: Groups | None = None,
     ) -> np.ndarray[Any, Any]:
-        """Return the minimizer of each instance's QUBO, int8 ``[batch, n]``; by default by :class:`AutoSolver`."""
+        """Return the minimizers, int8 ``[batch, n]``; by default by :class:`AutoSolver`."""
         return self.best(p, 1, solver, clamp=clamp, groups=groups).states[:, 0]
 
     def best(
@@ -55,11 +60,11 @@ class Predicts:
         clamp: Clamp | None = None,
         groups: Groups | None = None,
     ) -> Lowest:
-        """Return the ``count`` lowest states ``[batch, count, n]`` that the solver finds, and their energies."""
+        """Return the ``count`` lowest states that the solver finds, with energies."""
         states, values = [], []
         for rows, A in self._qubos(p):
-            held: Any = clamp[rows] if isinstance(clamp, (Tensor, np.ndarray)) and clamp.ndim == 2 else clamp
-            found = solve(A, solver or AutoSolver(), min(count, 2 ** A.shape[2]), clamp=held, groups=groups)
+            options: Any = {"clamp": _clamps(clamp, rows), "groups": groups}
+            found = solve(A, solver or AutoSolver(), min(count, 2 ** A.shape[2]), **options)
             states.append(found.states.to("cpu", torch.int8).numpy())
             values.append(found.energies.cpu().numpy())
         return Lowest(np.concatenate(states), np.concatenate(values))
@@ -67,18 +72,21 @@ class Predicts:
     def predict_proba(
         self, p: Any, beta: float = 1.0, *, clamp: Clamp | None = None, groups: Groups | None = None
     ) -> np.ndarray[Any, Any]:
-        """Return the probability of each bit ``[batch, n]`` under exp(-beta E) / Z, with the beta of the loss.
+        """Return the probability of each bit ``[batch, n]`` under exp(-beta E) / Z.
 
-        It is exact up to 20 bits, and estimated by annealing beyond.
+        By default beta is that of the loss. Beyond 20 bits it is estimated by annealing.
         """
         found = []
-        for _, A in self._qubos(p):
+        for rows, A in self._qubos(p):
             if A.shape[2] <= EXACT_BITS:
-                found.append(pair_marginals(A, beta, clamp=clamp, groups=groups).diagonal(dim1=1, dim2=2))
+                marginals = pair_marginals(A, beta, clamp=_clamps(clamp, rows), groups=groups)
+                found.append(marginals.diagonal(dim1=1, dim2=2))
             elif clamp is not None or groups is not None:
-                raise QubolearnError(f"clamp or groups with {A.shape[2]} bits; probabilities take up to {EXACT_BITS}")
+                given = f"clamp or groups with {A.shape[2]} bits"
+                raise QubolearnError(f"{given}; probabilities take them up to {EXACT_BITS} bits")
             else:
-                found.append(SimulatedAnnealing(reads=400, sweeps=100, seed=0).sample(A, beta).double().mean(1))
+                solver = SimulatedAnnealing(reads=400, sweeps=100, seed=0)
+                found.append(solver.sample(A, beta).double().mean(1))
         return torch.cat(found).cpu().numpy()
 
     def energy(self, p: Any, x: Any) -> np.ndarray[Any, Any]:
@@ -89,7 +97,7 @@ class Predicts:
 
     @torch.no_grad()
     def _qubos(self, p: Any) -> Iterator[tuple[slice, Qubo]]:
-        """Yield rows of p and their A; an empty batch is one piece without rows."""
+        """Yield rows of p and their A, one piece if p is empty."""
         module = self._module()
         p = checked(p, module)
         device, training = next(module.parameters(), torch.empty(0)).device, module.training
@@ -110,9 +118,18 @@ class Predicts:
             module.train(training)
 
 
+def _clamps(clamp: Any, rows: slice) -> Any:
+    """Return the clamps of some rows."""
+    return torch.as_tensor(clamp[rows]) if getattr(clamp, "ndim", 0) == 2 else clamp
+
+
 def checked(p: Any, module: nn.Module) -> Any:
-    """Return p as tensors; raise if it cannot be what the network was trained with."""
-    given = as_tensors(np.asarray(p) if isinstance(p, list) else p)
+    """Return p as tensors; raise unless it fits the network."""
+    try:
+        given = as_tensors(np.asarray(p) if isinstance(p, list) else p)
+    except ValueError as error:
+        known = isinstance(error, QubolearnError)
+        raise error if known else QubolearnError("p has rows of different lengths; pad them") from error
     for tensor in tensors_of(given):
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             place = (~tensor.isfinite()).nonzero()[0].tolist()
@@ -123,7 +140,8 @@ def checked(p: Any, module: nn.Module) -> Any:
     scale = getattr(getattr(module, "standardize", None), "mean", None)
     m = len(scale) if isinstance(scale, Tensor) else linear.in_features if linear else None
     if given.ndim < 2:
-        raise QubolearnError(f"p has shape {list(given.shape)}; expected [batch, {m or 'm'}]: for one row pass p[None]")
+        shape = list(given.shape)
+        raise QubolearnError(f"p has shape {shape}; expected [batch, {m or 'm'}]: for one row pass p[None]")
     if given.ndim == 2 and m is not None and given.shape[1] != m:
         raise QubolearnError(f"p has {given.shape[1]} columns; the network takes {m}: p [batch, {m}]")
     return given.float()

@@ -1,7 +1,7 @@
-"""Networks as files: weights as safetensors, and how to build the network as JSON. Loading executes nothing of a file.
+"""Networks as files: weights as safetensors, structure as JSON.
 
-A file names classes, and only those of ``torch.nn`` and of :data:`PARTS` are built. A network with other classes is
-saved, too; to load it, pass a network of the same structure.
+Loading executes nothing and builds only classes of ``torch.nn`` and :data:`PARTS`.
+To load a network with other classes, pass one of the same structure.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import hashlib
 import inspect
 import json
 import warnings
-from contextlib import suppress
+from collections import OrderedDict
+from contextlib import redirect_stderr, suppress
 from importlib import import_module
 from inspect import signature
+from io import StringIO
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -20,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from qubolearn.chips.topologies import Topology, topology
-from qubolearn.data.arrays import map_tensors
+from qubolearn.data.arrays import count_rows, map_tensors
 from qubolearn.errors import QubolearnError, missing_extra, printable
 from qubolearn.files import make_folder, read_metadata, read_tensors, write_tensors
 from qubolearn.networks.predicting import checked
@@ -29,29 +31,29 @@ __all__ = ["PARTS", "Saved", "build", "describe", "export", "load", "save"]
 
 N = TypeVar("N", bound=nn.Module)
 MAX_BITS, MAX_NUMBER = 4096, 2**24
-#: Our classes that a file can name, of qubolearn.networks.
+#: Classes of qubolearn.networks that a file can name.
 PARTS = ("QuboNetwork", "DiagonalHead", "DirectHead", "MLP", "GraphBody", "SharedQubo")
 
 
 class Saved(nn.Module):
-    """Base class of networks that files can name: keeps the arguments that it was made with."""
+    """Base class of networks that files can name: stores its arguments."""
 
     _arguments: dict[str, Any]
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         made = super().__new__(cls)
-        with suppress(TypeError):  # wrong arguments, which __init__ reports, or a copy, which has them already
+        with suppress(TypeError):  # wrong arguments, or a copy
             given = signature(cls.__init__).bind(made, *args, **options).arguments
             vars(made)["_arguments"] = dict(list(given.items())[1:])
         return made
 
     def save(self, path: Path | str) -> Path:
-        """Write the network as one file for :func:`qubolearn.load`; its name ends in .safetensors."""
+        """Write the network as a .safetensors file for :func:`qubolearn.load`."""
         return save(self, path)
 
 
 def describe(module: nn.Module) -> dict[str, Any]:
-    """Return how to build a module, for JSON; a class that files cannot name becomes its name and a digest."""
+    """Return how to build a module, for JSON; other classes become a digest."""
     kind = type(module)
     found: dict[str, Any] = {"kind": kind.__name__}
     if kind.__name__ in PARTS and kind.__module__.startswith("qubolearn.networks."):
@@ -62,7 +64,7 @@ def describe(module: nn.Module) -> dict[str, Any]:
     if getattr(nn, kind.__name__, None) is kind:
         values = {name: getattr(module, name) for name in signature(kind).parameters if hasattr(module, name)}
         found |= {name: value is not None if name == "bias" else value for name, value in values.items()}
-        with suppress(Exception), torch.device("meta"):  # a layer that its attributes do not describe is not named
+        with suppress(Exception), torch.device("meta"):  # a layer that its attributes describe
             again = build(json.loads(json.dumps(found)))
             if repr(again) == repr(module) and _shapes(again) == _shapes(module):
                 return found
@@ -73,7 +75,7 @@ def describe(module: nn.Module) -> dict[str, Any]:
 
 
 def _plain(now: Any, given: Any) -> Any:
-    """Return an argument for JSON: a module as it is now, a topology by its name, a tensor by its shape."""
+    """Return an argument for JSON."""
     if isinstance(given, nn.Module):
         return describe(now)
     if isinstance(given, Topology):
@@ -89,37 +91,36 @@ def _shapes(module: nn.Module) -> dict[str, Any]:
 
 
 def build(found: Any) -> Any:
-    """Return the module, or the argument of one, that JSON of :func:`describe` specifies."""
+    """Return the module or argument of a :func:`describe` result."""
     if isinstance(found, (int, float)) and abs(found) > MAX_NUMBER:
-        raise QubolearnError(f"a network with an argument of {found} (limit {MAX_NUMBER}); is it the right file?")
+        raise QubolearnError(f"a network argument is {found} (limit {MAX_NUMBER}); is it the right file?")
     if not isinstance(found, dict):
         return tuple(map(build, found)) if isinstance(found, list) else found
     if "own" in found:
-        name = printable(str(found["own"]))[:100]
-        raise QubolearnError(
-            f"its network uses {name}, which a file cannot build; pass network= made with it, or --network FILE.py:NAME"
+        name, remedy = (
+            printable(str(found["own"]))[:100],
+            "pass network= made with it, or --network FILE.py:NAME",
         )
+        raise QubolearnError(f"its network uses {name}, which a file cannot build; {remedy}")
     if "topology" in found and "kind" not in found:
         name, n, couplers = found["topology"], build(found["n"]), found["couplers"]
         if not isinstance(n, int) or not 0 < n <= MAX_BITS:
             raise QubolearnError(f"a network of {n} bits (limit {MAX_BITS}); is it the right file?")
-        return topology(name, n) if couplers is None else Topology(name, n, tuple((i, j) for i, j in couplers))
+        return topology(name, n) if couplers is None else Topology(name, n, tuple(map(tuple, couplers)))
     if "tensor" in found:
         return torch.tensor(found["tensor"])
     kind, arguments = found.get("kind"), {name: value for name, value in found.items() if name != "kind"}
     if kind == "Sequential":
-        made = nn.Sequential()
-        for name, part in arguments["parts"].items():
-            made.add_module(name, build(part))
-        return made
+        return nn.Sequential(OrderedDict((name, build(part)) for name, part in arguments["parts"].items()))
     known = getattr(import_module("qubolearn.networks") if kind in PARTS else nn, str(kind), None)
     if not (isinstance(known, type) and issubclass(known, nn.Module)):
-        raise QubolearnError(f"a network of kind {printable(str(kind))[:40]!r}; expected a class of torch.nn or ours")
+        name = printable(str(kind))[:40]
+        raise QubolearnError(f"a network of kind {name!r}; expected a class of torch.nn or qubolearn")
     return known(**{name: build(value) for name, value in arguments.items()})
 
 
 def save(network: nn.Module, path: Path | str) -> Path:
-    """Write any network as one file for :func:`load`, completely or not at all."""
+    """Write any network as one file for :func:`load`, atomically."""
     if (path := Path(path)).suffix != ".safetensors":
         raise QubolearnError(f"a network file {path}; expected a name that ends in .safetensors")
     make_folder(path.parent)
@@ -132,10 +133,10 @@ def load(path: Path | str, network: N | None = None) -> N:
 
     Args:
         path: the file.
-        network: a network of the same structure, which gets the weights; required if it has classes of your own.
+        network: gets the weights; required if it has classes of your own.
 
     Raises:
-        QubolearnError: If the file is damaged, is of another version, or does not fit the network.
+        QubolearnError: If the file is damaged or does not fit the network.
 
     >>> from tempfile import TemporaryDirectory
     >>> from qubolearn import QuboNetwork, topology
@@ -156,49 +157,56 @@ def load(path: Path | str, network: N | None = None) -> N:
 
 
 def export(network: nn.Module, p: Any, path: Path | str | None = None) -> torch.export.ExportedProgram:
-    """Return the network p -> A as a program of ``torch.export`` for batches of any size; p is an instance or more.
+    """Return the network as a ``torch.export`` program for any batch size.
 
-    With a path, also write it as ONNX with the output ``A``. Raise a QubolearnError if the network cannot be exported.
+    p has one instance or more. With a path, also write ONNX with the output ``A``.
+    Raise a QubolearnError if the network cannot be exported.
     """
-    some = map_tensors(lambda tensor: tensor[[0, 0]], checked(p, network))  # torch takes a batch of one as fixed
+    if not count_rows(p := checked(p, network)):
+        raise QubolearnError("p has 0 rows; pass at least one instance to export")
+    some = map_tensors(lambda tensor: tensor[[0, 0]], p)  # torch takes a batch of one as fixed
     shapes = map_tensors(lambda tensor: {0: torch.export.Dim("batch", min=1)}, some)
     if not isinstance(network.eval()(some), Tensor):
         raise QubolearnError("a network with a sparse A cannot be exported; make it with sparse=False")
+    if path is not None:
+        make_folder(Path(path).parent)
     try:
-        program = torch.export.export(network, (some,), dynamic_shapes=(shapes,))
+        with redirect_stderr(StringIO()):  # to which torch prints graphs
+            program = torch.export.export(network, (some,), dynamic_shapes=(shapes,))
         if path is not None:
-            make_folder(Path(path).parent)
             torch.onnx.export(program, (some,), path, output_names=["A"], verbose=False)
     except ImportError as error:
         raise missing_extra("export to ONNX", "examples") from error
     except Exception as error:
         kind, line = type(getattr(network, "body", network)).__name__, str(error.__cause__ or error).strip()
-        remedy = "use other operations, or deploy the file of network.save"
-        raise QubolearnError(f"{kind} cannot be exported ({line.partition(chr(10))[0][:200]}); {remedy}") from error
+        reason, remedy = line.split("\n")[0][:200], "use other operations, or deploy the file of network.save"
+        raise QubolearnError(f"{kind} cannot be exported ({reason}); {remedy}") from error
     return program
 
 
 def rebuilt(text: str, path: Path, weights: Path, network: Any = None) -> Any:
-    """Return the network of a description in a file, with new weights; or the given one, compared with it."""
+    """Return the network of a description, or the given one if it fits."""
     try:
         found = json.loads(text)
         if network is not None:
-            if _sources(found) != _sources(describe(network)):
-                warnings.warn(f"{path}: the code of {type(network).__name__} has changed since; check it", stacklevel=3)
+            now = _sources(describe(network)).values()  # a class may have moved
+            if changed := [name for name, source in _sources(found).items() if source not in now]:
+                words = f"the code of {printable(', '.join(changed))[:100]} is not the code that was saved"
+                warnings.warn(f"{path}: {words}; check its predictions, or train again", stacklevel=3)
             return network
         with torch.device("meta"):
             size = sum(tensor.nbytes for tensor in build(found).state_dict().values())
-        if size > weights.stat().st_size:  # before it is allocated
-            raise QubolearnError(f"a network of {size} bytes with weights of {weights.stat().st_size}; is it damaged?")
+        if size > (stored := weights.stat().st_size):  # before it is allocated
+            raise QubolearnError(f"a network of {size} bytes with weights of {stored}; is it damaged?")
         return build(found)
-    except (QubolearnError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
         known = isinstance(error, QubolearnError)
-        raise QubolearnError(f"{path}: {error if known else f'its network cannot be built ({error!r})'}") from error
+        line = error if known else f"its network cannot be built ({error!r}); restore the file"
+        raise QubolearnError(f"{path}: {line}") from error
 
 
-def _sources(found: Any) -> list[str]:
-    """Return the digests of all own classes of a description."""
+def _sources(found: Any) -> dict[str, str]:
     if not isinstance(found, dict):
-        return []
-    own = [found["source"]] if isinstance(found.get("source"), str) else []
-    return own + [source for part in found.values() for source in _sources(part)]
+        return {}
+    own = {str(found["own"]): str(found["source"])} if "source" in found else {}
+    return own | {name: source for part in found.values() for name, source in _sources(part).items()}

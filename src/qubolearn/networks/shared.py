@@ -15,15 +15,15 @@ from qubolearn.qubo import Qubo, SparseQubo, share
 
 
 class SharedQubo(Predicts, Saved):
-    """Return the same symmetric A ``[batch, n, n]`` for every instance; p counts the instances, and may add biases.
+    """Return the same symmetric A for every instance; p may add biases.
 
     Args:
         n: the number of bits. Entries start at 0 and are not bounded.
-        edges: the pairs of bits i < j that may be coupled, ``[2, m]``; A is then a :class:`qubolearn.SparseQubo`.
-        levels: in evaluation mode couplings are rounded to this many levels (:func:`harden`), and linear terms are cut.
-        biases: with levels, in evaluation mode, p ``[batch, n]`` are the linear terms. Rules are learned from solutions
-            alone, which biases would explain away.
-        strength: the size to which the weakest rounded coupling is scaled; above the largest bias, rules are hard.
+        edges: the pairs i < j that may be coupled, ``[2, m]``; A is then sparse.
+        levels: in evaluation, round couplings (:func:`harden`) and drop linear terms.
+        biases: with levels, in evaluation, p ``[batch, n]`` are the linear terms. In
+            training, biases would explain the rules away.
+        strength: the size of the weakest rounded coupling; above all biases, rules are hard.
 
     >>> SharedQubo(5)(torch.zeros(3, 2)).shape
     torch.Size([3, 5, 5])
@@ -57,7 +57,9 @@ class SharedQubo(Predicts, Saved):
             return share(self._graph.with_values(self.linear[None], self.quadratic[None]), batch)
         hard = None if self.training else self.hardened()
         if hard is not None:
-            rules = hard.A.quadratic * (self.strength / hard.A.quadratic.abs().min() if self.strength else 1.0)
+            rules = hard.A.quadratic
+            if self.strength:
+                rules = rules * (self.strength / rules.abs().min())
             given = p if self.biases else rules.new_zeros(1, self.n)
             return hard.A.with_values(given.expand(batch, -1), rules.expand(batch, -1))
         return share(self.soft()[None], batch)
@@ -67,7 +69,7 @@ class SharedQubo(Predicts, Saved):
         return ((self.quadratic + self.quadratic.T) / 2).diagonal_scatter(self.linear)
 
     def hardened(self) -> Hardened | None:
-        """Return the rounded couplings if ``levels`` is set and enough couplings differ."""
+        """Return the rounded couplings, or None if too few differ."""
         if self.levels is None:
             return None
         soft = self.soft().detach()
@@ -79,18 +81,18 @@ class SharedQubo(Predicts, Saved):
 class Hardened(NamedTuple):
     """Rounded couplings, and what rounding changed."""
 
-    A: SparseQubo  # a batch of one, without the couplings that became 0
+    A: SparseQubo  # a batch of one
     levels: list[float]  # the remaining values, 0 among them, ascending
     counts: list[int]  # the number of pairs of bits of each level
     gaps: list[tuple[float, float]]  # the soft values on both sides of each cut
-    largest_linear: float  # the largest magnitude of the linear terms, which are cut
+    largest_linear: float  # magnitude of the dropped linear terms
 
 
 def harden(A: Tensor, levels: int = 2) -> Hardened:
-    """Round soft couplings to few levels, splitting the values A_ij + A_ji at their widest gaps.
+    """Round couplings to few levels, split at the widest gaps of A_ij + A_ji.
 
-    Each class gets the mean of its values, and the class nearest to 0 becomes 0. Linear terms are cut. A is one QUBO,
-    ``[n, n]`` or ``[1, n, n]``; fewer different couplings than levels raise an error.
+    Each class gets its mean, and the one nearest to 0 becomes 0. Linear terms are
+    dropped. A is one QUBO; fewer different couplings than levels raise an error.
 
     >>> A = torch.tensor([[0.0, 1.0, 0.1], [0.0, 0.0, 0.9], [0.0, 0.0, 0.0]])
     >>> found = harden(A)
@@ -107,7 +109,7 @@ def harden(A: Tensor, levels: int = 2) -> Hardened:
     steps = ordered.diff()
     different = 1 + int((steps > 0).sum())
     if not 2 <= levels <= different:
-        raise QubolearnError(f"levels={levels}, but A has {different} different couplings; expected 2 to that many")
+        raise QubolearnError(f"levels={levels}; expected 2 to {different}, the different couplings of A")
     cuts = steps.topk(levels - 1).indices.sort().values
     bounds = (ordered[cuts] + ordered[cuts + 1]) / 2
     kind = torch.bucketize(values, bounds)

@@ -1,4 +1,4 @@
-"""Problem types by name: the table below, entry points of the group ``qubolearn.problems``, and classes in files."""
+"""Problem types by name, by entry point, and from files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,16 @@ PROBLEMS = {
     "sudoku": "qubolearn.problems.sudoku:Sudoku",
 }
 #: Problems of the second distribution in this repository.
-REPRODUCTION = ("pointset", "rotation", "scene", "snakes", "sudoku-set", "visual-sudoku", "willow", "willow-matching")
+REPRODUCTION = (
+    "pointset",
+    "rotation",
+    "scene",
+    "snakes",
+    "sudoku-set",
+    "visual-sudoku",
+    "willow",
+    "willow-matching",
+)
 
 
 def problem_names() -> list[str]:
@@ -47,8 +56,8 @@ def problem_names() -> list[str]:
 def problem_type(name: str) -> type[Problem]:
     """Return the class of a problem type.
 
-    A name ``FILE.py:CLASS`` raises, because names also come from untrusted files, which must not run code. The command
-    line passes names that its user typed to :func:`load_problem`.
+    A name ``FILE.py:CLASS`` raises: names also come from untrusted files, which must
+    not run code. :func:`load_problem` is for names that the user typed.
     """
     if is_reference(name):
         remedy = f"pass problem=, or on the command line --problem {name}"
@@ -59,16 +68,18 @@ def problem_type(name: str) -> type[Problem]:
     return _registered(name)
 
 
-@cache  # searching all installed packages takes longer than most problems
+@cache  # searching packages is slow
 def _registered(name: str) -> type[Problem]:
-    """Return the class that an installed package registers; an error is not cached."""
+    """Return the class that a package registers."""
     for entry in entry_points(group="qubolearn.problems", name=name):
         try:
             loaded = entry.load()
         except (ImportError, AttributeError) as error:
-            raise QubolearnError(f"problem {name!r} cannot be imported: {error}; reinstall its package") from error
+            raise QubolearnError(f"problem {name!r}: {error}; reinstall its package") from error
         if not (isinstance(loaded, type) and issubclass(loaded, Problem)):
-            raise QubolearnError(f"entry point {name!r} of qubolearn.problems is {loaded!r}; expected a Problem class")
+            raise QubolearnError(
+                f"entry point {name!r} of qubolearn.problems is {loaded!r}; expected a Problem class"
+            )
         return loaded
     if name in REPRODUCTION:
         raise QubolearnError(f"problem {name!r} is in quant-reproduction; pip install ./reproduction")
@@ -76,7 +87,7 @@ def _registered(name: str) -> type[Problem]:
 
 
 def make_problem(name: str, **options: Any) -> Problem:
-    """Return a problem by its name, of qubolearn or registered by an installed package, with these options.
+    """Return a problem by its name, with these options.
 
     >>> make_problem("randgraph", k=5)
     RandGraph(k=5)
@@ -95,7 +106,7 @@ def is_reference(name: str) -> bool:
 
 
 def load_attribute(reference: str) -> Any:
-    """Execute the file of ``FILE.py:NAME``, which the user typed, and return the attribute NAME."""
+    """Execute the user's file of ``FILE.py:NAME``, and return NAME."""
     file, _, attribute = reference.rpartition(":")
     path = Path(file)
     if not path.is_file():
@@ -119,12 +130,13 @@ def load_attribute(reference: str) -> Any:
 
 @lru_cache
 def load_problem(reference: str) -> type[Problem]:
-    """Return the class of ``FILE.py:CLASS``, with the reference as its name."""
+    """Return the class of ``FILE.py:CLASS``, named by the reference."""
     found = load_attribute(reference)
     is_problem = isinstance(found, type) and issubclass(found, Problem) and is_dataclass(found)
     if not is_problem or isabstract(found):
         missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
-        remedy = f"it lacks {missing}" if missing else "expected a frozen dataclass that derives from qubolearn.Problem"
+        remedy = f"it lacks {missing}" if missing else "expected a frozen dataclass of qubolearn.Problem"
         raise QubolearnError(f"{reference} is not a problem type; {remedy}")
     # a subclass, since the file may import the class from elsewhere
-    return type(found.__name__, (found,), {"name": reference, "__module__": found.__module__, "__doc__": found.__doc__})
+    own = {"name": reference, "__module__": found.__module__, "__doc__": found.__doc__}
+    return type(found.__name__, (found,), own)

@@ -22,11 +22,12 @@ LARGEST = 100
 class Knapsack(Problem):
     """Pack items of random values and weights; bit i is 1 if item i is packed.
 
-    p is the values and weights, integers from 1 to 100, and the capacity, 30 to 70 % of the total weight. All
-    packings of the highest value count as right, and the label x̂ is a random one of them. Instances are drawn from
-    more than 10**12 and never seen twice, so all splits are disjoint.
+    p is values and weights, integers from 1 to 100, and the capacity, 30 to 70 % of the
+    total weight. All best packings are right, and x̂ is a random one. Instances never
+    repeat, so splits are disjoint.
 
-    :meth:`project` takes out items of the least value per weight until the rest fits, then puts in those that fit.
+    :meth:`project` drops items of least value per weight until the rest fits, then adds
+    those that fit.
     """
 
     name: ClassVar[str] = "knapsack"
@@ -54,8 +55,9 @@ class Knapsack(Problem):
         import torch
 
         device = generator.device
-        numbers = torch.randint(1, LARGEST + 1, (count, 2 * self.items), generator=generator, device=device).float()
-        share = 0.3 + 0.4 * torch.rand(count, 1, generator=generator, device=device)
+        how: Any = {"generator": generator, "device": device}
+        numbers = torch.randint(1, LARGEST + 1, (count, 2 * self.items), **how).float()
+        share = 0.3 + 0.4 * torch.rand(count, 1, **how)
         capacity = (share * numbers[:, self.items :].sum(1, keepdim=True)).floor()
         p = torch.cat([numbers, capacity], 1)
         right = self._best_packings(p)
@@ -63,7 +65,7 @@ class Knapsack(Problem):
         return Instances(p, x_true, x_true, right)
 
     def _best_packings(self, p: Tensor) -> RightAnswers:
-        """Return all packings of the highest value that fit, by brute force; sums of integers are exact."""
+        """Return all best packings that fit, by brute force."""
         import torch
 
         number = torch.arange(2**self.items, device=p.device)
@@ -79,11 +81,11 @@ class Knapsack(Problem):
         return RightAnswers(packings[index], valid.bool())
 
     def _parts(self, p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return values ``[batch, items]``, weights ``[batch, items]`` and capacity ``[batch, 1]``."""
+        """Return values, weights ``[batch, items]`` and capacity ``[batch, 1]``."""
         return p[:, : self.items], p[:, self.items : -1], p[:, -1:]
 
     def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
-        """Return ``value`` relative to the optimum, 0 if infeasible; ``feasible``; and ``exact``, 1 if optimal."""
+        """Return ``value`` relative to the optimum, ``feasible`` and ``exact``."""
         values, weights, capacity = self._parts(instances.p)
         feasible = (weights * answer).sum(1) <= capacity[:, 0]
         value = (values * answer).sum(1) / (values * instances.x_true).sum(1)
@@ -91,9 +93,11 @@ class Knapsack(Problem):
         return {"value": value, "feasible": feasible.float(), "exact": (value == 1).float()}
 
     def remarks(self, answer: Tensor, p: Tensor) -> list[str]:
-        """Return the weight and value of each packing, and whether it fits."""
+        """Return weight and value of each packing, and if it fits."""
         values, weights, capacity = self._parts(p)
-        found = zip((weights * answer).sum(1).tolist(), capacity[:, 0].tolist(), (values * answer).sum(1), strict=True)
+        found = zip(
+            (weights * answer).sum(1).tolist(), capacity[:, 0].tolist(), (values * answer).sum(1), strict=True
+        )
         return [
             f"weighs {load:g} of {most:g}, worth {worth:g}"
             if load <= most
@@ -125,14 +129,15 @@ class Knapsack(Problem):
         return torch.zeros_like(x).scatter(1, order, packed.to(x.dtype))
 
     def reference(self, p: Tensor) -> Tensor:
-        """Return the greedy packing; the network ``pairwise`` predicts changes to it."""
+        """Return the greedy packing, to which ``pairwise`` predicts changes."""
         return greedy_by_density(self, p)
 
     def features(self, p: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the inputs of the network ``pairwise``: items ``[batch, items, 9]`` and pairs ``[batch, pairs, 3]``.
+        """Return features ``[batch, items, 9]`` and ``[batch, pairs, 3]`` for ``pairwise``.
 
-        They describe changes of the greedy packing: sign is 1 for items that it leaves out, else -1, and change is sign
-        times weight. Gain is an item's value minus its weight times the density at which greedy runs out of room.
+        They describe changes of the greedy packing: sign is 1 for items that it leaves out,
+        else -1, and change is sign times weight. Gain is value minus weight times the density
+        at which greedy runs out of room.
         """
         import torch
 
@@ -143,14 +148,24 @@ class Knapsack(Problem):
         packed = self.reference(p)
         sign, room = 1 - 2 * packed, capacity - (weights * packed).sum(1, keepdim=True)
         change, gain = sign * weights, values - critical * weights
-        nodes = [change, weights**2, change * room, sign, sign * gain, gain.abs(), room, room - change, values]
+        nodes = [
+            change,
+            weights**2,
+            change * room,
+            sign,
+            sign * gain,
+            gain.abs(),
+            room,
+            room - change,
+            values,
+        ]
         i, j = torch.triu_indices(self.items, self.items, 1, device=p.device)
         both = change[:, i] + change[:, j]
         pairs = [change[:, i] * change[:, j], sign[:, i] * sign[:, j], (both - room).abs()]
         return torch.stack([part.expand_as(values) for part in nodes], -1), torch.stack(pairs, -1)
 
     def picture(self, axis: Any, instances: Instances, answer: Tensor) -> None:
-        """Draw one instance on a matplotlib axis: value against weight, packed items filled; red if they do not fit."""
+        """Draw value against weight, packed items filled; red if they do not fit."""
         (values, weights, capacity), x = self._parts(instances.p), answer[0]
         load = float((weights[0] * x).sum())
         color = "C0" if load <= float(capacity) else "C3"
@@ -161,5 +176,5 @@ class Knapsack(Problem):
 
 
 def greedy_by_density(problem: Knapsack, p: Tensor) -> Tensor:
-    """Pack greedily by value per weight, the classical baseline: bits ``[batch, items]``."""
+    """Pack by value per weight, the classical baseline."""
     return problem.project(p.new_zeros(len(p), problem.items), p)

@@ -1,4 +1,4 @@
-"""Max-cut: split the nodes of a random graph in two so that as many edges as possible run between the parts."""
+"""Max-cut: split the nodes of a graph so that most edges are cut."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ CHUNK = 256
 
 @dataclass(frozen=True)
 class MaxCut(Problem):
-    """Cut a random graph, each of whose edges exists with probability 1/2; bit i is the side of node i.
+    """Cut a random graph of edge probability 1/2; bit i is the side of node i.
 
-    p has a 1 for each of the n(n-1)/2 pairs of nodes that is an edge, in the order (0, 1), (0, 2) ... (n-2, n-1). A cut
-    and its complement are equally good, and often others are too: all optimal cuts count as right, and the label x̂ is
-    a random one of them. Training sees only the label unless ``answers`` is "all".
+    p has a 1 for each pair (0, 1), (0, 2) ... (n-2, n-1) that is an edge. All optimal
+    cuts are right, and the label x̂ is a random one. Training sees only the label unless
+    ``answers`` is "all".
 
-    A hash of the edges determines the split of a graph, so no graph is in two splits; a copy with renamed nodes may be.
+    A hash of the edges determines the split; a copy with renamed nodes may be in another.
     """
 
     name: ClassVar[str] = "maxcut"
@@ -59,11 +59,11 @@ class MaxCut(Problem):
         return Instances(p, x_true, x_true, None if split == "train" and self.answers == "one" else right)
 
     def _graphs(self, count: int, generator: Generator, split: Split) -> Tensor:
-        """Draw graphs until ``count`` of them belong to the split; return their edges ``[count, pairs]``."""
+        """Draw edges ``[count, pairs]`` of graphs of the split."""
         import torch
 
         device, found, missing = generator.device, [], count
-        while missing > 0:  # each draw belongs to the split with probability 1/8 or more
+        while missing > 0:  # 1/8 or more of the draws
             draws = torch.rand(2 * missing + 64, self.input_size, generator=generator, device=device) < 0.5
             some = draws[_split_of(draws) == split][:missing]
             found.append(some.float())
@@ -71,7 +71,7 @@ class MaxCut(Problem):
         return torch.cat(found) if found else torch.zeros(0, self.input_size, device=device)
 
     def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
-        """Return ``accuracy``, 1 if the cut is optimal, and ``ratio``, its size relative to the largest cut."""
+        """Return ``accuracy``, 1 if optimal, and ``ratio`` to the largest cut."""
         cut, best = cut_sizes(answer, instances.p), cut_sizes(instances.x_true, instances.p)
         return {"accuracy": (cut == best).float(), "ratio": cut.div(best).where(best > 0, 1.0)}
 
@@ -81,7 +81,7 @@ class MaxCut(Problem):
         return [f"cuts {cut:g} of {edges:g} edges" for cut, edges in counts]
 
     def features(self, p: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the inputs of the network ``pairwise``: degrees ``[batch, n, 1]`` and edges ``[batch, pairs, 1]``."""
+        """Return degrees ``[batch, n, 1]`` and edges ``[batch, pairs, 1]`` for ``pairwise``."""
         import torch
 
         i, j = torch.triu_indices(self.nodes, self.nodes, 1, device=p.device)
@@ -90,7 +90,7 @@ class MaxCut(Problem):
         return (2 * degree / (self.nodes - 1) - 1)[:, :, None], (2 * p - 1)[:, :, None]
 
     def picture(self, axis: Any, instances: Instances, answer: Tensor) -> None:
-        """Draw one graph and its cut on a matplotlib axis: nodes on a circle, edges between the sides in color."""
+        """Draw one graph on a circle, its cut edges in color."""
         import math
 
         p, x = instances.p[0], answer[0]
@@ -100,7 +100,8 @@ class MaxCut(Problem):
         for (i, j), edge in zip(pairs, p.tolist(), strict=True):
             if edge:
                 cut = bool(x[i] != x[j])
-                axis.plot(*zip(places[i], places[j], strict=True), "C3-" if cut else "0.8", lw=1.2, zorder=1 + cut)
+                ends = zip(places[i], places[j], strict=True)
+                axis.plot(*ends, "C3-" if cut else "0.8", lw=1.2, zorder=1 + cut)
         for place, side in zip(places, x.tolist(), strict=True):
             axis.plot(*place, "o", ms=9, mec="k", mfc="k" if side else "w", zorder=3)
         axis.set_xlabel(f"{int(cut_sizes(x[None], p[None]))} of {int(p.sum())} edges cut", fontsize=9)
@@ -112,7 +113,7 @@ class MaxCut(Problem):
 
 
 def _split_of(graphs: Tensor) -> Any:
-    """Return the name of each graph's split, graphs ``[count, pairs]``: an eighth each for validation and test."""
+    """Return the split of each graph: an eighth each for validation and test."""
     import numpy as np
 
     names = np.array(["validation", "test"] + 6 * ["train"])
@@ -124,7 +125,7 @@ def _split_of(graphs: Tensor) -> Any:
 
 
 def cut_sizes(x: Tensor, p: Tensor) -> Tensor:
-    """Return the number ``[batch]`` of edges p ``[batch, pairs]`` between the sides x ``[batch, n]``."""
+    """Return the number ``[batch]`` of edges p between the sides x."""
     import torch
 
     i, j = torch.triu_indices(x.shape[1], x.shape[1], 1, device=x.device)
@@ -132,7 +133,7 @@ def cut_sizes(x: Tensor, p: Tensor) -> Tensor:
 
 
 def optimal_cuts(p: Tensor, nodes: int) -> RightAnswers:
-    """Return all largest cuts, by brute force over the 2**(n-1) cuts with node 0 on side 0, and their complements."""
+    """Return all largest cuts, by brute force with node 0 on side 0."""
     import torch
 
     half = torch.arange(2 ** (nodes - 1), device=p.device)
@@ -149,11 +150,12 @@ def optimal_cuts(p: Tensor, nodes: int) -> RightAnswers:
     number = torch.bincount(row, minlength=len(p))
     place = torch.arange(len(row), device=p.device) - (number.cumsum(0) - number)[row]
     most = int(number.max()) if len(p) else 0
-    states, valid = p.new_zeros(len(p), most, 2, nodes), torch.zeros(len(p), most, 2, dtype=torch.bool, device=p.device)
+    states = p.new_zeros(len(p), most, 2, nodes)
+    valid = states[..., 0].bool()
     states[row, place], valid[row, place] = torch.stack([x, 1 - x], 1), True
     return RightAnswers(states.flatten(1, 2), valid.flatten(1))
 
 
-#: Large graphs are drawn once, as all of their cuts are looked at. Entries of A are at most 1, so that the many edges
-#: of a large graph leave smaller gaps, and its likelihood is taken at a larger β.
+#: Large graphs are drawn once, since labeling them is slow. Their bounded entries of A
+#: leave smaller gaps, so the likelihood has a larger β.
 _LARGE: Mapping[str, Any] = {"fresh": False, "beta": 60.0, "hidden": 32, "epochs": 15}

@@ -1,4 +1,4 @@
-"""RandGraph: match a random graph with a permuted copy of itself (QuAnt's synthetic graph matching)."""
+"""RandGraph: match a graph with a permuted copy (QuAnt's synthetic task)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qubolearn.errors import QubolearnError
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-# torch is imported in functions: the options of this problem should not wait for it.
+# torch is imported in functions: options should not wait for it.
 __all__ = ["RandGraph", "pairwise_weights"]
 
 
@@ -20,8 +20,8 @@ __all__ = ["RandGraph", "pairwise_weights"]
 class RandGraph(PermutationProblem):
     """Match a random graph of k nodes with a permuted copy of itself.
 
-    D has i.i.d. U(0, 1) entries, D' is D with rows and columns permuted by P, p = vec(|D ⊗ 1 - 1 ⊗ D'|), and the
-    solution encodes P(1) ... P(k) in ceil(log2 k) bits each. Instances are never seen twice, so splits are disjoint.
+    D has i.i.d. U(0, 1) entries, D' is D permuted by P, p = vec(|D ⊗ 1 - 1 ⊗ D'|), and
+    the solution encodes P. Instances never repeat, so splits are disjoint.
     """
 
     name: ClassVar[str] = "randgraph"
@@ -43,7 +43,8 @@ class RandGraph(PermutationProblem):
 
         k, device = self.k, generator.device
         D = torch.rand(count, k, k, generator=generator, device=device)
-        P = torch.rand(count, k, generator=generator, device=device).argsort(1)  # node i of D is node P(i) of D'
+        # node i of D is node P(i) of D'
+        P = torch.rand(count, k, generator=generator, device=device).argsort(1)
         inverse = P.argsort(1)
         instance = torch.arange(count, device=device)[:, None, None]
         D_permuted = D[instance, inverse[:, :, None], inverse[:, None, :]]
@@ -56,14 +57,14 @@ class RandGraph(PermutationProblem):
         return {**chosen, **(_FROM_FIVE_NODES if k >= 5 else {}), **(_FROM_SIX_NODES if k >= 6 else {})}
 
 
-# Five nodes need two or more cells of Pegasus, and more epochs. From six on, the permutation-aware network is smaller
-# and faster than the paper's.
+# Five nodes need more cells of Pegasus and more epochs. From six on, the
+# permutation-aware network is smaller and faster than the paper's.
 _FROM_FIVE_NODES: Mapping[str, Any] = {"epochs": 300, "topology": "pegasus"}
 _FROM_SIX_NODES: Mapping[str, Any] = {"network": "matching", "hidden": 64, "loss": "pseudo", "epochs": 40}
 
 
 def pairwise_weights(D: Tensor, D_other: Tensor) -> Tensor:
-    """Return W[(i, a), (j, b)] = |D_ij - D'_ab| ``[batch, k², k²]`` of two graphs ``[batch, k, k]``."""
+    """Return W[(i, a), (j, b)] = |D_ij - D'_ab| ``[batch, k², k²]``."""
     batch, k, _ = D.shape
     W = (D[:, :, None, :, None] - D_other[:, None, :, None, :]).abs()  # [batch, i, a, j, b]
     return W.reshape(batch, k * k, k * k)

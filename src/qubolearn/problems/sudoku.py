@@ -1,4 +1,4 @@
-"""Sudoku as a problem: puzzles, learned rules, and answers; ``sudoku_grids`` defines the bits."""
+"""Sudoku as a problem; ``sudoku_grids`` defines the bits."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ __all__ = [
     "solve_puzzles",
 ]
 
-#: How far solutions of a puzzle that has several are counted.
+#: How far solutions of a puzzle are counted.
 COUNTED = 100
 
 
@@ -70,10 +70,11 @@ class Sudokus(NamedTuple):
 
 @dataclass(frozen=True)
 class Sudoku(Problem):
-    """Sudoku: p is the puzzle, digits with 0 in empty cells, and the bits are the solved grid.
+    """Sudoku: p is the puzzle, 0 in empty cells, and the bits are the solved grid.
 
-    Any grid that keeps the rules and the hints is right. One digit per cell is given (:func:`rule_groups`), and hints
-    are clamped; the rules are learned. Grids of size 9 do not repeat; the 288 of size 4 are divided among the splits.
+    Any grid that keeps rules and hints is right. Cells are groups and hints are clamped;
+    the rules are learned. Grids of size 9 do not repeat; the 288 of size 4 are divided
+    among the splits.
     """
 
     name: ClassVar[str] = "sudoku"
@@ -130,24 +131,23 @@ class Sudoku(Problem):
         return torch.where(cells.sum(-1) == 1, cells.argmax(-1) + 1, 0)
 
     def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
-        """Return ``accuracy``, 1 if the grid is full and keeps all rules and hints, and ``cells``, the share of cells
-        that equal the grid from which the puzzle was made."""
+        """Return ``accuracy``, 1 if solved, and ``cells``, the share of cells as drawn."""
         hints = instances.p.to(answer.dtype)
         kept = ((answer == hints) | (hints == 0)).all(1) & (answer > 0).all(1)
         cells = (answer == instances.answer).float().mean(1)
         return {"accuracy": (kept & keeps_rules(answer)).float(), "cells": cells}
 
     def shown(self, p: Tensor) -> Tensor:
-        """Return the digits ``[batch, cells]`` that p shows, 0 for empty cells."""
+        """Return the digits that p shows, 0 for empty cells."""
         return p.long()
 
     def answer_of(self, x: Tensor, p: Tensor) -> Tensor:
-        """Return grids that keep the rules, and the puzzle itself in place of others."""
+        """Return grids that keep the rules, else the puzzle."""
         grids = self.decode(x)
         return grids.where(keeps_rules(grids)[:, None], self.shown(p).to(grids))
 
     def remarks(self, answer: Tensor, p: Tensor) -> list[str]:
-        """Return for each answer whether it is solved, one of several solutions, or why there is none."""
+        """Return for each answer if it is solved, unique, or why not."""
         return _remarks(rule_qubo(self.size), p, keeps_rules(answer), COUNTED)
 
     def picture(self, axis: Any, instances: Instances, answer: Tensor) -> None:
@@ -159,20 +159,22 @@ class Sudoku(Problem):
             axis.axvline(line, color="k", lw=width)
         for cell, digit in enumerate(answer[0].tolist()):
             color = "k" if digit == hints[cell] else "#2166ac"
-            axis.text(cell % size + 0.5, cell // size + 0.5, str(digit), ha="center", va="center", color=color)
+            place = cell % size + 0.5, cell // size + 0.5
+            axis.text(*place, str(digit), ha="center", va="center", color=color)
         axis.set(xlim=(0, size), ylim=(size, 0), aspect="equal")
 
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         if name != "best":
             return super().preset(name, options)
-        if options.get("head", "coupled") != "coupled":  # these see the hints and predict each cell separately
-            return {**_BEST, "network": "mlp", "hidden": 256, "epochs": 20, "learning_rate": 1e-3, "standardize": True}
+        if options.get("head", "coupled") != "coupled":  # these predict each cell alone
+            own = {"network": "mlp", "hidden": 256, "epochs": 20, "learning_rate": 1e-3, "standardize": True}
+            return {**_BEST, **own}
         small = {"instances": 2000, "epochs": 5, "learning_rate": 0.05}
         return {**_BEST, **(small if options.get("size") == 4 else {})}
 
 
-#: Chosen on generated validation puzzles. One A for all puzzles, whose largest couplings are then made hard.
+#: Chosen on validation puzzles: one A, whose largest couplings are made hard.
 _BEST: Mapping[str, Any] = {
     "network": "shared",
     "topology": "dense",
@@ -189,14 +191,14 @@ _BEST: Mapping[str, Any] = {
 
 
 def on_cpu(generator: Generator) -> Generator:
-    """Return the generator, or one on the CPU that is seeded by it, since grids are made there."""
+    """Return the generator, or a CPU one seeded by it."""
     if generator.device.type == "cpu":
         return generator
     return stream(int(torch.randint(2**62, (1,), generator=generator, device=generator.device)), "sudoku")
 
 
 def _remarks(A: SparseQubo, puzzles: Tensor, solved: Tensor, most: int) -> list[str]:
-    """Return for each puzzle whether it is solved, of how many solutions (up to ``most``), or why not, in words."""
+    """Return if each puzzle is solved, its solutions up to ``most``, or why not."""
     remarks, counts = clashing_hints(A, puzzles), torch.ones(len(puzzles), dtype=torch.int64)
     for some, limit in ((solved, most), (~solved, 1)):
         if limit:
@@ -214,31 +216,30 @@ def _remarks(A: SparseQubo, puzzles: Tensor, solved: Tensor, most: int) -> list[
 class SudokuAnswers(NamedTuple):
     """Answers of a solver to puzzles."""
 
-    grids: Tensor  # [batch, cells]: solved, or the puzzle itself if no solution was found
+    grids: Tensor  # or the puzzle itself
     solved: Tensor  # [batch], bool
-    remarks: list[str]  # one line each: "solved", "solved, one of 3 solutions", or why not
+    remarks: list[str]  # "solved", "solved, one of 3 solutions", or why not
 
 
-def solve_puzzles(A: SparseQubo, puzzles: Tensor, solver: Solver | None = None, count: bool = False) -> SudokuAnswers:
-    """Solve puzzles ``[batch, cells]`` under rules A, a batch of one whose energy is 0 if no rule is broken.
+def solve_puzzles(
+    A: SparseQubo, puzzles: Tensor, solver: Solver | None = None, count: bool = False
+) -> SudokuAnswers:
+    """Solve puzzles ``[batch, cells]`` under rules A, of energy 0 if none is broken.
 
-    Hints are clamped and cells are groups. Puzzles that break the rules, or have no grid of energy 0, get a remark.
+    Puzzles that break the rules, or have no grid of energy 0, get a remark.
 
     Args:
         A: The rules: :func:`rule_qubo`, or learned and rounded ones.
         puzzles: Digits, 0 for empty cells.
         solver: Parallel tempering by default, up to 200,000 sweeps, until no rule is broken.
-        count: Count the solutions of solved puzzles, by exact search, and mention them in the remarks.
+        count: Count the solutions, by exact search, for the remarks.
 
     >>> solve_puzzles(rule_qubo(4), torch.tensor([[1, 1] + 14 * [0]])).remarks
     ['hints contradict each other: digit 1 in cells 0 and 1']
     """
-    size, grids, solved = (
-        math.isqrt(puzzles.shape[-1]),
-        puzzles.clone().long(),
-        torch.zeros(len(puzzles), dtype=torch.bool),
-    )
-    tried = torch.tensor([row for row, clash in enumerate(clashing_hints(A, puzzles)) if not clash], dtype=torch.int64)
+    size, grids = math.isqrt(puzzles.shape[-1]), puzzles.clone().long()
+    solved = torch.zeros(len(puzzles), dtype=torch.bool)
+    tried = torch.tensor([not clash for clash in clashing_hints(A, puzzles)]).nonzero().flatten()
     if len(tried):
         rules = A.with_values(A.linear.expand(len(tried), -1), A.quadratic.expand(len(tried), -1))
         solver = solver or ParallelTempering(sweeps=200_000, target="bound", seed=0)
@@ -250,7 +251,7 @@ def solve_puzzles(A: SparseQubo, puzzles: Tensor, solver: Solver | None = None, 
 
 
 class LearnedRules(NamedTuple):
-    """A network that learned the rules of Sudoku, its rounded couplings, and the training time in seconds."""
+    """A network that learned the rules, its rounded couplings, and seconds."""
 
     network: SharedQubo
     hard: Hardened
@@ -258,7 +259,7 @@ class LearnedRules(NamedTuple):
 
 
 def learn_rules(seed: int = 0, **options: Any) -> LearnedRules:
-    """Train the preset ``best`` for Sudoku, or for ``problem``, with these options, on the CPU."""
+    """Train the preset ``best`` for Sudoku, or ``problem``, on the CPU."""
     from qubolearn.recipes import preset, train
 
     began = time.perf_counter()
@@ -267,13 +268,13 @@ def learn_rules(seed: int = 0, **options: Any) -> LearnedRules:
 
 
 def rules_found(learned: SparseQubo, size: int) -> dict[str, Any]:
-    """Count the couplings that are rules, the rules, and the couplings that are not rules."""
+    """Count the couplings that are rules, the rules, and other couplings."""
     mine, rules = (set(map(tuple, A.edges.T.tolist())) for A in (learned, rule_qubo(size)))
     return {"rules": len(mine & rules), "of": len(rules), "others": len(mine - rules)}
 
 
 def draw_rows(rows: Tensor, count: int, generator: Generator) -> Tensor:
-    """Draw ``count`` rows in random order; if there are fewer, repeat all of them equally often."""
+    """Draw ``count`` rows in random order, repeating all equally if there are fewer."""
     if not len(rows):
         raise QubolearnError("the split is empty; hold out at least one instance (held_out)")
     device = generator.device

@@ -1,8 +1,8 @@
-"""Sudoku grids: the rules as a QUBO, random grids and puzzles, and exact search that counts solutions.
+"""Sudoku grids: rules as a QUBO, random grids and puzzles, exact search.
 
-A grid is a row of ``size * size`` digits from 1 on; a puzzle has 0 in empty cells. Bit ``cell * size + digit - 1`` is 1
-if the cell holds the digit. The bits of a cell are a one-hot group, hints are clamped bits, and the energy of a grid is
-the number of pairs of cells that break a rule.
+A grid is a row of ``size * size`` digits from 1 on; empty cells of a puzzle are 0. Bit
+``cell * size + digit - 1`` is 1 if the cell holds the digit. A cell is a one-hot
+group, hints are clamped, and the energy counts pairs of cells that break a rule.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ __all__ = [
     "solutions",
 ]
 
-#: Grids that are shuffled copies of one grid found by backtracking.
+#: Shuffled copies per grid of the search.
 COPIES = 20
-#: Partial grids that exact search extends together; more only take more memory.
+#: Partial grids that exact search extends together.
 SEARCHED_AT_ONCE = 256
 
 
 def bits_of(grids: Tensor) -> Tensor:
-    """Encode digits ``[batch, size * size]`` as bits ``[batch, size ** 3]``, int64."""
+    """Encode digits ``[batch, size * size]`` as bits, int64."""
     return torch.nn.functional.one_hot(grids.long() - 1, math.isqrt(grids.shape[-1])).flatten(-2)
 
 
 def grids_of(states: Tensor) -> Tensor:
-    """Decode states ``[..., size ** 3]`` with one bit per cell to digits ``[..., size * size]``, int64."""
+    """Decode states ``[..., size ** 3]`` to digits, int64."""
     size = round(states.shape[-1] ** (1 / 3))
     _box(size if size**3 == states.shape[-1] else 0)
     return states.reshape(*states.shape[:-1], size**2, size).argmax(-1) + 1
 
 
 def rule_qubo(size: int = 9, batch: int = 1) -> SparseQubo:
-    """Return energy 1 for every pair of cells in one row, column or box that hold the same digit.
+    """Return energy 1 for each pair of equal digits in one row, column or box.
 
     Size 9 has 729 bits and 7,290 pairs: 810 pairs of cells for each of 9 digits.
     """
@@ -86,7 +86,8 @@ def hint_clamp(puzzles: Tensor) -> Tensor:
     if len(wrong := ((given != digits) | (digits < 0) | (digits > size)).nonzero()):
         row, cell = wrong[0].tolist()
         expected = f"an integer from 1 to {size}, or 0 if empty"
-        raise QubolearnError(f"puzzle {row} has {given[row, cell].item():g} in cell {cell}; expected {expected}")
+        value = given[row, cell].item()
+        raise QubolearnError(f"puzzle {row} has {value:g} in cell {cell}; expected {expected}")
     bits = (digits[:, :, None] == torch.arange(1, size + 1)).to(torch.int8)
     return torch.where((digits > 0)[:, :, None], bits, FREE).to(torch.int8).flatten(1)
 
@@ -101,12 +102,12 @@ def _box(size: int) -> int:
 
 @cache
 def rule_clashes(size: int) -> tuple[int, ...]:
-    """Return for each bit the bits that the rules forbid next to it, as a bit mask."""
+    """Return a mask of the bits that the rules forbid next to each bit."""
     return clashes_of(rule_qubo(size))
 
 
 def clashes_of(A: SparseQubo) -> tuple[int, ...]:
-    """Return for each bit of a batch of one the bits with a positive coupling to it, as a bit mask."""
+    """Return a mask of the bits with a positive coupling to each bit."""
     clashes = [0] * A.n
     for i, j in A.edges[:, A.quadratic[0] > 0].T.tolist():
         clashes[i] |= 1 << j
@@ -115,7 +116,7 @@ def clashes_of(A: SparseQubo) -> tuple[int, ...]:
 
 
 def clashing_hints(A: SparseQubo, puzzles: Tensor) -> list[str]:
-    """Return for each puzzle the first two hints that a rule of A forbids together, in words, or an empty string."""
+    """Return the first two hints per puzzle that A forbids together, or ""."""
     shown, size = hint_clamp(puzzles) == 1, math.isqrt(puzzles.shape[1])
     i, j = A.edges.cpu()
     clash = shown[:, i] & shown[:, j] & (A.quadratic[0] > 0).cpu()
@@ -128,7 +129,7 @@ def clashing_hints(A: SparseQubo, puzzles: Tensor) -> list[str]:
 
 
 def keeps_rules(grids: Tensor) -> Tensor:
-    """Return True for each grid ``[batch, size * size]`` with every digit once in every row, column and box."""
+    """Return True for grids with every digit once per row, column and box."""
     size = math.isqrt(grids.shape[1])
     box = math.isqrt(size)
     rows = grids.reshape(-1, size, size)
@@ -138,7 +139,7 @@ def keeps_rules(grids: Tensor) -> Tensor:
 
 
 def random_grids(count: int, generator: Generator, size: int = 9) -> Tensor:
-    """Return solved grids ``[count, size * size]``, int64: twenty random shuffles of each grid of a random search."""
+    """Return solved grids, twenty random shuffles per grid of a random search."""
     blank, bases = [0] * size**2, []
     for _ in range(math.ceil(count / COPIES)):
         order = torch.rand(size**2, size, generator=generator).tolist()
@@ -148,12 +149,12 @@ def random_grids(count: int, generator: Generator, size: int = 9) -> Tensor:
 
 
 def _shuffled(grids: Tensor, generator: Generator) -> Tensor:
-    """Shuffle each grid ``[count, size, size]`` in a way that keeps the rules; return ``[count, size * size]``."""
+    """Shuffle grids ``[count, size, size]`` in ways that keep the rules."""
     count, size, _ = grids.shape
     box = math.isqrt(size)
 
     def lines() -> Tensor:
-        """Draw an order of lines that keeps bands together, ``[count, size]``."""
+        """Draw an order of lines ``[count, size]`` that keeps bands together."""
         bands = torch.rand(count, box, generator=generator).argsort(1)
         inner = torch.rand(count, box, box, generator=generator).argsort(2)
         return (bands[:, :, None] * box + inner).flatten(1)
@@ -167,9 +168,9 @@ def _shuffled(grids: Tensor, generator: Generator) -> Tensor:
 
 
 def random_puzzles(grids: Tensor, hints: int, generator: Generator, unique: bool = False) -> Tensor:
-    """Return puzzles ``[batch, cells]`` that show ``hints`` cells of grids ``[batch, cells]``.
+    """Return puzzles that show ``hints`` cells of grids ``[batch, cells]``.
 
-    With ``unique``, a cell stays if emptying it would allow a second solution, so a puzzle may keep more hints.
+    With ``unique``, a puzzle keeps more hints if it would allow a second solution.
     """
     cells = grids.shape[1]
     if not 0 <= hints <= cells:
@@ -193,7 +194,7 @@ def all_small_grids() -> Tensor:
 
 
 def count_solutions(puzzles: Tensor, most: int = 2, A: SparseQubo | None = None) -> Tensor:
-    """Return the number of solutions of each puzzle ``[batch, cells]``, counted up to ``most``; A replaces the rules.
+    """Return the number of solutions per puzzle, up to ``most``; A replaces the rules.
 
     >>> count_solutions(torch.tensor([[1, 0, 0, 0] + [0] * 12, [1, 1, 0, 0] + [0] * 12])).tolist()
     [2, 0]
@@ -202,14 +203,14 @@ def count_solutions(puzzles: Tensor, most: int = 2, A: SparseQubo | None = None)
 
 
 def exact_solutions(puzzles: Tensor, most: int = 1, A: SparseQubo | None = None) -> tuple[Tensor, Tensor]:
-    """Search all puzzles ``[batch, cells]`` at once until each has ``most`` solutions or has no more.
+    """Search all puzzles at once until each has ``most`` solutions or has no more.
 
-    A digit is forced if it is the only one left in a cell, or if its cell is the only one left in a row, column or box
-    in which the rules allow each digit once. If nothing is forced, all digits of the cell with the fewest are tried.
+    A digit is forced if it is the last of a cell, or if its cell is the last of a row,
+    column or box. If nothing is forced, all digits of the cell with the fewest are tried.
 
     Returns:
-        The puzzle of each solution ``[solutions]``, sorted, and the solved grids ``[solutions, cells]``. A puzzle can
-        have some more than ``most``.
+        The puzzle of each solution, sorted, and the grids ``[solutions, cells]``; some
+        puzzles may have more than ``most``.
     """
     size = math.isqrt(puzzles.shape[1])
     chosen = (hint_clamp(puzzles) == 1).reshape(*puzzles.shape, size)  # [partial grids, cells, digits]
@@ -218,12 +219,13 @@ def exact_solutions(puzzles: Tensor, most: int = 1, A: SparseQubo | None = None)
     i, j = A.edges[:, A.quadratic[0] > 0]
     clash[i, j] = clash[j, i] = 1
     units = _full_units(clash, size)
-    counts, found = torch.zeros(len(puzzles), dtype=torch.int64), [(torch.zeros(0).long(), puzzles[:0].long())]
+    counts = torch.zeros(len(puzzles), dtype=torch.int64)
+    found = [(counts[:0], puzzles[:0].long())]
     stack = [(torch.arange(len(puzzles)), chosen)]
     while stack:
         owner, chosen = stack.pop()
         if len(owner) > SEARCHED_AT_ONCE:
-            stack += zip(torch.split(owner, SEARCHED_AT_ONCE), torch.split(chosen, SEARCHED_AT_ONCE), strict=True)
+            stack += zip(*(torch.split(each, SEARCHED_AT_ONCE) for each in (owner, chosen)), strict=True)
             continue
         free = (chosen.flatten(1).float() @ clash == 0).reshape(chosen.shape)
         empty = ~chosen.any(2)
@@ -245,30 +247,30 @@ def exact_solutions(puzzles: Tensor, most: int = 1, A: SparseQubo | None = None)
         tried = chosen[row]
         tried[torch.arange(len(row)), cell[row], digit] = True
         if len(owner):
-            stack.append((torch.cat([owner[moved], owner[row]]), torch.cat([(chosen | forced)[moved], tried])))
+            further = torch.cat([(chosen | forced)[moved], tried])
+            stack.append((torch.cat([owner[moved], owner[row]]), further))
     owners, grids = (torch.cat(parts) for parts in zip(*found, strict=True))
     order = owners.argsort(stable=True)
     return owners[order], grids[order]
 
 
 def _full_units(clash: Tensor, size: int) -> Tensor:
-    """Return the cells of all rows, columns and boxes in which a digit may occur only once, ``[units, size]``."""
+    """Return the rows, columns and boxes that hold each digit once."""
     box = _box(size)
     cells = torch.arange(size**2).reshape(size, size)
     boxes = cells.reshape(box, box, box, box).transpose(1, 2).reshape(size, size)
     units = torch.cat([cells, cells.T, boxes])
-    same = (
-        clash.reshape(size**2, size, size**2, size).diagonal(dim1=1, dim2=3).bool().all(2) | torch.eye(size**2).bool()
-    )
+    same = clash.reshape(size**2, size, size**2, size).diagonal(dim1=1, dim2=3).bool().all(2)
+    same.fill_diagonal_(True)
     return units[same[units[:, :, None], units[:, None]].flatten(1).all(1)]
 
 
 def solutions(puzzle: Sequence[int], order: Sequence[Sequence[float]] | None = None) -> Iterator[list[int]]:
-    """Yield all solutions of a puzzle, by backtracking from the cell with the fewest candidates.
+    """Yield all solutions, by backtracking from the cell with the fewest candidates.
 
     Args:
         puzzle: Digits, 0 for empty cells.
-        order: Numbers for each cell and digit; digits are tried in ascending order of them.
+        order: Numbers for each cell and digit; low ones are tried first.
     """
     size = math.isqrt(len(puzzle))
     clashes, grid, full = rule_clashes(size), list(puzzle), (1 << size) - 1

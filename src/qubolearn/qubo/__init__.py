@@ -1,4 +1,4 @@
-"""QUBOs: dense and sparse values, clamps, groups, energies, Ising models, dimod, files. Names in ``__init__.pyi``."""
+"""QUBOs, dense and sparse. Names are in ``__init__.pyi``."""
 
 import lazy_loader
 

@@ -1,7 +1,5 @@
 from .algebra import Ising as Ising
 from .algebra import all_states as all_states
-from .algebra import check_qubo as check_qubo
-from .algebra import check_solvable as check_solvable
 from .algebra import energies as energies
 from .algebra import flip_costs as flip_costs
 from .algebra import from_ising as from_ising
@@ -34,7 +32,10 @@ from .interchange import to_coo as to_coo
 from .sparse import Qubo as Qubo
 from .sparse import SparseQubo as SparseQubo
 from .sparse import as_dense as as_dense
+from .sparse import as_sparse as as_sparse
 from .sparse import can_read_values as can_read_values
+from .sparse import check_qubo as check_qubo
+from .sparse import check_solvable as check_solvable
 from .sparse import share as share
 from .sparse import shared_qubo as shared_qubo
 from .sparse import upper_triangular as upper_triangular

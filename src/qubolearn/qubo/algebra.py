@@ -1,42 +1,24 @@
-"""QUBO algebra: energies xᵀAx in batches, costs of flips, normal forms, QUBO <-> Ising.
+"""QUBO algebra: energies, costs of flips, normal forms, QUBO <-> Ising.
 
-``A [batch, n, n]`` is a batch of QUBOs, or a :class:`~qubolearn.qubo.SparseQubo`; ``x [..., n]`` are bits, 0 or 1.
 A need not be symmetric: only A_ij + A_ji matters.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.types import Device
 
 from qubolearn.errors import QubolearnError
-from qubolearn.qubo.sparse import Qubo, SparseQubo, check_dense, check_finite, check_range, upper_triangular
-
-Q = TypeVar("Q", Tensor, SparseQubo)
-
-
-def check_qubo(A: Qubo, what: str = "A") -> None:
-    """Raise unless A is ``[batch, n, n]``, dense, real floating point, n >= 1 and finite, or a finite SparseQubo."""
-    if isinstance(A, SparseQubo):
-        check_finite(f"{what}.linear", A.linear)
-        check_finite(f"{what}.quadratic", A.quadratic)
-    else:
-        check_dense(A, what)
-
-
-def check_solvable(A: Qubo) -> None:
-    """Raise unless A passes :func:`check_qubo` and float64 holds its energies."""
-    check_qubo(A)
-    for part in (A.linear, A.quadratic) if isinstance(A, SparseQubo) else (A,):
-        check_range(part.detach(), A.shape[2])
+from qubolearn.qubo.sparse import Q, Qubo, SparseQubo, upper_triangular
 
 
 def energies(A: Qubo, x: Tensor) -> Tensor:
-    """Return E(x) = xᵀAx ``[batch, ...]`` in A's dtype, differentiable in A, of states x ``[batch, ..., n]``.
+    """Return E(x) = xᵀAx ``[batch, ...]`` of states ``[batch, ..., n]``, differentiable in A.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> energies(A, torch.tensor([[[0, 0], [1, 0], [1, 1]]]))
@@ -53,17 +35,18 @@ def energies(A: Qubo, x: Tensor) -> Tensor:
 
 
 def flip_costs(A: Qubo, x: Tensor) -> Tensor:
-    """Return how much the energy of bits x ``[batch, ..., n]`` changes when bit i alone flips: ``[batch, ..., n]``.
+    """Return the change of energy of x ``[batch, ..., n]`` when each bit alone flips.
 
-    That is (1 - 2x_i) (A_ii + Σ_{j≠i} (A_ij + A_ji) x_j), differentiable in A, dense or sparse.
+    That is (1 - 2x_i) (A_ii + Σ_{j≠i} (A_ij + A_ji) x_j), differentiable in A.
     """
-    if isinstance(A, Tensor) and x.ndim == 2 and x.dtype == A.dtype and x.shape == A.shape[:2]:  # a training step
+    if isinstance(A, Tensor) and x.dtype == A.dtype and x.shape == A.shape[:2]:  # in training
         fields = ((A + A.mT) @ x[:, :, None]).squeeze(-1)  # counts A_ii twice if x_i = 1
         return (1 - 2 * x) * fields + A.diagonal(dim1=1, dim2=2)
     rows = _rows(A, x)
     if isinstance(A, SparseQubo):
         (i, j), q = A.edges, A.quadratic[:, None]
-        fields = A.linear[:, None].expand_as(rows).index_add(-1, i, q * rows[..., j]).index_add(-1, j, q * rows[..., i])
+        fields = A.linear[:, None].expand_as(rows).index_add(-1, i, q * rows[..., j])
+        fields = fields.index_add(-1, j, q * rows[..., i])
     else:
         diagonal = A.diagonal(dim1=1, dim2=2)[:, None]
         fields = rows @ A + rows @ A.mT + diagonal * (1 - 2 * rows)
@@ -71,17 +54,16 @@ def flip_costs(A: Qubo, x: Tensor) -> Tensor:
 
 
 def _rows(A: Qubo, x: Tensor) -> Tensor:
-    """Return states x ``[batch, ..., n]`` as ``[batch, states, n]`` in A's dtype."""
     batch, n = A.shape[0], A.shape[-1]
     if not isinstance(x, Tensor):
         raise QubolearnError(f"expected states as a torch.Tensor [{batch}, ..., {n}], got {type(x).__name__}")
     if x.ndim < 2 or x.shape[0] != batch or x.shape[-1] != n:
-        raise QubolearnError(f"states {list(x.shape)} do not fit QUBOs {list(A.shape)}: expected [{batch}, ..., {n}]")
+        raise QubolearnError(f"states {list(x.shape)} do not fit; expected [{batch}, ..., {n}]")
     return x.to(A.dtype).reshape(batch, math.prod(x.shape[1:-1]), n)
 
 
 def reflected(A: Qubo, x: Tensor) -> Qubo:
-    """Return the QUBO of E(x XOR z) as a function of z, up to a constant: A dense or sparse, x ``[batch, n]``."""
+    """Return the QUBO of E(x XOR z) as a function of z, up to a constant."""
     sign = 1 - 2 * x
     if isinstance(A, SparseQubo):
         (i, j), q = A.edges, A.quadratic
@@ -92,21 +74,20 @@ def reflected(A: Qubo, x: Tensor) -> Qubo:
 
 
 def symmetric(A: Tensor) -> Tensor:
-    """Return the symmetric matrix of the same energies, (A + Aᵀ) / 2: ``[..., n, n]``."""
+    """Return (A + Aᵀ) / 2, which has the same energies."""
     return (A + A.mT) / 2
 
 
-def all_states(n: int, device: torch.device | str | None = None, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return all bit vectors ``[2**n, n]``; row r holds the bits of r, most significant first."""
+def all_states(n: int, device: Device = None, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Return all states ``[2**n, n]``; row r holds the bits of r, most significant first."""
     if n > 24:
         raise QubolearnError(f"all states of n={n} bits are 2**{n} rows (limit 2**24); use a solver instead")
-    index = torch.arange(2**n, device=device)
-    return ((index[:, None] >> torch.arange(n - 1, -1, -1, device=device)) & 1).to(dtype)
+    return code_bits(torch.arange(2**n, device=device), n).flip(1).to(dtype)
 
 
 def code_bits(codes: Tensor, n: int) -> Tensor:
-    """Return the states ``[..., n]`` (int64; uint8 on a CPU) of codes ``[...]``: bit i of a code is x_i."""
-    if codes.is_cpu:  # without torch's threads, which would then wait on the cores of the kernels
+    """Return the states ``[..., n]`` of codes ``[...]``: bit i of a code is x_i."""
+    if codes.is_cpu:  # without torch's threads, which slow down kernels
         return torch.from_numpy((codes.numpy()[..., None] >> np.arange(n) & 1).astype(np.uint8))
     return (codes[..., None] >> torch.arange(n, device=codes.device)) & 1
 
@@ -120,7 +101,7 @@ class Ising(NamedTuple, Generic[Q]):
 
 
 def to_ising(A: Q) -> Ising[Q]:
-    """Return sᵀJs + bᵀs + offset with the energies of A ``[batch, n, n]``, dense or sparse, under s = 2x - 1."""
+    """Return sᵀJs + bᵀs + offset with the energies of A under s = 2x - 1."""
     if isinstance(A, SparseQubo):
         quarter = A.quadratic / 4
         b = _add_at_ends(A.linear / 2, A.edges, quarter)
@@ -137,8 +118,8 @@ def to_ising(A: Q) -> Ising[Q]:
 def from_ising(J: Q, b: Tensor) -> tuple[Q, Tensor]:
     """Return A and the offset ``[batch]`` with xᵀAx + offset = sᵀJs + bᵀs under s = 2x - 1.
 
-    J is ``[batch, n, n]`` or sparse, b ``[batch, n]``. A = 4J + diag(2b - 2(J1 + Jᵀ1)), offset = 1ᵀJ1 - 1ᵀb; the
-    formula printed in the QuAnt paper (1/4 J + ...) fails brute force. A diagonal of J is a constant, since s² = 1.
+    J is ``[batch, n, n]`` or sparse. A = 4J + diag(2b - 2(J1 + Jᵀ1)), offset = 1ᵀJ1 - 1ᵀb; the
+    formula printed in the QuAnt paper (1/4 J + ...) fails brute force.
     """
     if isinstance(J, SparseQubo):
         linear = 2 * _add_at_ends(b, J.edges, -J.quadratic)
@@ -148,5 +129,5 @@ def from_ising(J: Q, b: Tensor) -> tuple[Q, Tensor]:
 
 
 def _add_at_ends(bits: Tensor, edges: Tensor, values: Tensor) -> Tensor:
-    """Add each edge's value ``[batch, m]`` to bits ``[batch, n]`` at both of its ends."""
+    """Add each edge's value ``[batch, m]`` to the bits at both of its ends."""
     return bits.index_add(-1, edges[0], values).index_add(-1, edges[1], values)

@@ -1,11 +1,10 @@
-"""Clamped bits: values known before a QUBO is solved, the bits that follow from them, and the QUBO that remains.
+"""Clamped bits, the bits that follow from them, and the QUBO that remains.
 
-A clamp is an int8 tensor ``[batch, n]`` of 0, 1 and :data:`FREE`; public functions also take ``[n]`` or a mapping.
+A clamp is int8 ``[batch, n]`` of 0, 1 and :data:`FREE`.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -26,7 +25,7 @@ Clamp: TypeAlias = Tensor | Mapping[int, int]
 
 
 def as_clamp(clamp: Clamp | None, batch: int, n: int) -> Tensor:
-    """Return a clamp of any form as int8 ``[batch, n]`` on the CPU; None clamps nothing."""
+    """Return a clamp of any form as int8 ``[batch, n]`` on the CPU."""
     if clamp is None or isinstance(clamp, Mapping):
         row = torch.full((n,), FREE, dtype=torch.int8)
         for bit, value in (clamp or {}).items():
@@ -34,23 +33,20 @@ def as_clamp(clamp: Clamp | None, batch: int, n: int) -> Tensor:
                 raise QubolearnError(f"clamp of bit {bit!r}, but the QUBO has bits 0 to {n - 1}")
             if value not in (0, 1):
                 raise QubolearnError(f"clamp of bit {bit} to {value!r}; expected 0 or 1")
-            row[bit] = operator.index(int(value))
+            row[bit] = int(value)
         return row.expand(batch, n).clone()
-    if not isinstance(clamp, Tensor):
-        raise QubolearnError(f"expected clamp [{batch}, {n}] or {{bit: value}}, got {type(clamp).__name__}")
     check_plain("clamp", clamp)
     if list(clamp.shape) not in ([n], [1, n], [batch, n]):
-        raise QubolearnError(f"clamp has shape {list(clamp.shape)}; expected [{batch}, {n}], or [{n}] for all")
+        raise QubolearnError(f"clamp is {list(clamp.shape)}; expected [{batch}, {n}], or [{n}] for all")
     rows = clamp.detach().cpu().reshape(-1, n)
-    wrong = ~((rows == 0) | (rows == 1) | (rows == FREE))
-    if bool(wrong.any()):
-        row, bit = wrong.nonzero()[0].tolist()
-        raise QubolearnError(f"clamp[{row}, {bit}] is {rows[row, bit].item()}; expected 0, 1, or {FREE} for a free bit")
+    if wrong := (~torch.isin(rows, torch.tensor([0, 1, FREE]))).nonzero().tolist():
+        entry = rows[tuple(wrong[0])].item()
+        raise QubolearnError(f"clamp{wrong[0]} is {entry}; expected 0, 1, or {FREE} for a free bit")
     return rows.to(torch.int8).expand(batch, n).clone()
 
 
 def propagate_clamps(clamp: Tensor, groups: Groups) -> Tensor:
-    """Return the clamp ``[batch, n]`` with the bits that groups imply: 0 next to a 1, and 1 for the last free bit."""
+    """Return the clamp with the bits that groups imply, 0 or 1."""
     if not len(groups):
         return clamp
     number = groups.of_bits(clamp.shape[1])
@@ -59,8 +55,8 @@ def propagate_clamps(clamp: Tensor, groups: Groups) -> Tensor:
     for wrong, what in ((ones > 1, "sets more than one bit of"), (ones + free == 0, "sets all bits to 0 of")):
         if bool(wrong.any()):
             row, group = wrong.nonzero()[0].tolist()
-            bits = list(groups.members[group])
-            raise QubolearnError(f"the clamp of instance {row} {what} group {group}, bits {bits}; set exactly one")
+            bits = f"group {group}, bits {list(groups.members[group])}"
+            raise QubolearnError(f"the clamp of instance {row} {what} {bits}; set exactly one")
     filled, single = ones[:, number] == 1, free[:, number] == 1
     open_ = (clamp == FREE) & inside
     clamp = torch.where(open_ & filled, 0, clamp)
@@ -68,7 +64,7 @@ def propagate_clamps(clamp: Tensor, groups: Groups) -> Tensor:
 
 
 def allowed_bits(clamp: Tensor, groups: Groups) -> Tensor:
-    """Return log2 of the number of states that a clamp ``[batch, n]`` and groups allow: ``[batch]``, float64."""
+    """Return log2 of the number of allowed states: float64 ``[batch]``."""
     free = clamp == FREE
     bits = free[:, groups.of_bits(clamp.shape[1]) < 0].sum(1).double()
     for group in groups.members:
@@ -77,53 +73,44 @@ def allowed_bits(clamp: Tensor, groups: Groups) -> Tensor:
 
 
 def _per_group(chosen: Tensor, number: Tensor, groups: int) -> Tensor:
-    """Count the chosen bits of each group: bool ``[batch, bits]`` -> int64 ``[batch, groups]``."""
+    """Count the chosen bits ``[batch, bits]`` of each group."""
     return torch.zeros(len(chosen), groups, dtype=torch.int64).index_add(1, number, chosen.long())
 
 
 @dataclass(frozen=True, eq=False)
 class Reduced:
-    """QUBOs of a batch without their clamped bits; all have f free bits, in groups of the same sizes."""
+    """QUBOs without clamped bits; all have f free bits in equal groups."""
 
     rows: Tensor  # [b]: their places in the batch
     bits: Tensor  # [b, f]: the free bits of each
     clamped: Tensor  # [b, n]: the values of the clamped bits, 0 if free
-    A: Qubo  # [b, f, f], float64: sums over clamped bits are exact if A has few digits
+    A: Qubo  # [b, f, f], float64
     offset: Tensor  # [b], float64: to be added to energies of A
     groups: Groups  # among the f bits
 
     def expand(self, states: Tensor) -> Tensor:
-        """Return states ``[b, c, n]`` of all bits from those of the free ones ``[b, c, f]``."""
+        """Return states of all bits from those of the free ones ``[b, c, f]``."""
         b, c, f = states.shape
         whole = self.clamped.to(states)[:, None].expand(b, c, -1).clone()
         return whole.scatter(2, self.bits.to(states.device)[:, None].expand(b, c, f), states)
 
 
 def reduced(A: Qubo, clamp: Tensor, groups: Groups) -> list[Reduced]:
-    """Return the batch without its clamped bits in float64, in parts of equal shape; see :func:`propagate_clamps`.
+    """Return the batch without its clamped bits in float64, in parts of equal shape.
 
-    A dense batch is split by the number of free bits, overall and in each group, a sparse one by the set of free bits.
+    Bits are in order of the sizes of their groups, those in no group last.
     """
-    free = clamp == FREE
-    number = groups.of_bits(clamp.shape[1])
-    if isinstance(A, SparseQubo):
-        order, shapes = torch.arange(clamp.shape[1]).expand_as(clamp), free
-    else:
-        order, shapes = _in_groups(free, number, len(groups))
+    free, number = clamp == FREE, groups.of_bits(clamp.shape[1])
+    inside = number >= 0
+    sizes, order = _per_group(free[:, inside], number[inside], len(groups)).sort(dim=1, stable=True)
+    rank = torch.nn.functional.pad(order.argsort(1), (0, 1), value=len(groups))  # -1 is last
+    order = rank[:, number].argsort(dim=1, stable=True)
+    shapes = free if isinstance(A, SparseQubo) else torch.cat([sizes, free.sum(1, keepdim=True)], 1)
     kinds, kind = torch.unique(shapes, dim=0, return_inverse=True)
     return [_part(A, clamp, order, number, (kind == k).nonzero()[:, 0]) for k in range(len(kinds))]
 
 
-def _in_groups(free: Tensor, number: Tensor, groups: int) -> tuple[Tensor, Tensor]:
-    """Return bits ``[batch, n]`` in order of the sizes of their groups, those in no group last, and that shape."""
-    inside = number >= 0
-    sizes, order = _per_group(free[:, inside], number[inside], groups).sort(dim=1, stable=True)
-    place = torch.nn.functional.pad(order.argsort(1), (0, 1), value=groups)[:, number]  # number -1 is in no group
-    return place.argsort(dim=1, stable=True), torch.cat([sizes, free.sum(1, keepdim=True)], 1)
-
-
 def _part(A: Qubo, clamp: Tensor, order: Tensor, number: Tensor, rows: Tensor) -> Reduced:
-    """Return the QUBOs in these rows, whose free bits have one shape."""
     order, clamp = order[rows], clamp[rows]
     free = clamp.gather(1, order) == FREE
     bits = order[free].reshape(len(rows), -1)
@@ -139,7 +126,7 @@ def _part(A: Qubo, clamp: Tensor, order: Tensor, number: Tensor, rows: Tensor) -
 
 
 def _free_part(A: Qubo, bits: Tensor, known: Tensor) -> Qubo:
-    """Return A ``[b, f, f]`` of bits ``[b, f]`` in float64; known bits ``[b, n]`` become part of the linear terms."""
+    """Return A ``[b, f, f]`` of bits ``[b, f]``; known bits become linear terms."""
     A, (b, f) = A.to(torch.float64), bits.shape
     if f == 0:
         return torch.zeros(b, 0, 0, dtype=A.dtype, device=A.device)
@@ -154,4 +141,5 @@ def _free_part(A: Qubo, bits: Tensor, known: Tensor) -> Qubo:
     i, j = A.edges
     linear = A.linear.index_add(1, i, A.quadratic * ones[:, j]).index_add(1, j, A.quadratic * ones[:, i])
     inside = (place[A.edges] >= 0).all(0)
-    return SparseQubo(linear[:, bits[0]], place[A.edges[:, inside]], A.quadratic[:, inside])
+    edges = place[A.edges[:, inside]].sort(0).values
+    return SparseQubo(linear[:, bits[0]], edges, A.quadratic[:, inside])

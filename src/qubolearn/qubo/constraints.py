@@ -27,7 +27,7 @@ class LinearConstraint:
     """The constraint a·x <= b.
 
     Args:
-        coefficients: a, as ``{bit: value}``, or an array or tensor ``[n]``, or ``[batch, n]`` if instances differ.
+        coefficients: a, as ``{bit: value}``, or an array or tensor ``[n]`` or ``[batch, n]``.
         bound: b, a number, or one number per instance ``[batch]``.
 
     For a·x >= b negate both; for a·x = b pass both inequalities.
@@ -60,34 +60,33 @@ class LinearConstraint:
 
 
 def _numbers(name: str, given: Any) -> Floats:
-    """Return a tensor, array or list as finite float64."""
     try:
         values = np.asarray(given.detach().cpu() if isinstance(given, Tensor) else given, dtype=np.float64)
     except (TypeError, ValueError):
         raise QubolearnError(f"{name} {given!r}; expected numbers") from None
-    if not np.isfinite(values).all():
-        raise QubolearnError(f"{name} contain {values[~np.isfinite(values)].flat[0]}; expected finite numbers")
+    if (wrong := values[~np.isfinite(values)]).size:
+        raise QubolearnError(f"{name} contain {wrong[0]}; expected finite numbers")
     return values
 
 
 class Inequalities:
-    """Constraints of a batch: ``coefficients [batch, m, n]`` and ``bounds [batch, m]``, checked."""
+    """Checked constraints: ``coefficients [batch, m, n]`` and ``bounds [batch, m]``."""
 
     def __init__(self, constraints: Sequence[LinearConstraint], batch: int, n: int) -> None:
-        if isinstance(constraints, LinearConstraint) or not all(isinstance(c, LinearConstraint) for c in constraints):
-            raise QubolearnError(f"expected a list of LinearConstraint, got {constraints!r}")
         pairs = []
         for number, constraint in enumerate(constraints):
             try:
                 pairs.append(constraint.arrays(batch, n))
             except QubolearnError as error:
                 raise QubolearnError(f"constraint {number}: {error}") from None
+            except AttributeError:
+                raise QubolearnError(f"expected a list of LinearConstraint, got {constraints!r}") from None
         self.coefficients = np.stack([a for a, _ in pairs], 1) if pairs else np.zeros((batch, 0, n))
         self.bounds = np.stack([b for _, b in pairs], 1) if pairs else np.zeros((batch, 0))
         self.tolerance = TOLERANCE * (np.abs(self.coefficients).sum(2) + np.abs(self.bounds))
 
     def lists(self) -> tuple[Any, ...]:
-        """Return what kernels take: starts ``[n + 1]``, which ``[k]``, coefficients ``[batch, k]`` and bounds."""
+        """Return what kernels take: starts, numbers, coefficients and bounds."""
         n = self.coefficients.shape[2]
         bit, which = np.nonzero((self.coefficients != 0).any(0).T)
         starts = np.zeros(n + 1, np.int64)
@@ -96,12 +95,12 @@ class Inequalities:
         return starts, which.astype(np.int64), values, np.ascontiguousarray(self.bounds)
 
     def satisfied(self, states: Tensor) -> Tensor:
-        """Return which states ``[batch, c, n]`` satisfy all constraints: bool ``[batch, c]``."""
+        """Return which states ``[batch, c, n]`` satisfy all constraints."""
         loads = np.einsum("bmn,bcn->bcm", self.coefficients, states.detach().cpu().double().numpy())
         return torch.from_numpy((loads <= (self.bounds + self.tolerance)[:, None]).all(2)).to(states.device)
 
     def check_possible(self, clamp: Tensor, groups: Groups) -> None:
-        """Raise if a constraint alone excludes every state that the clamp ``[batch, n]`` and the groups allow."""
+        """Raise if a constraint alone excludes every allowed state."""
         held = clamp.numpy()[:, None]
         single = np.where(held == FREE, np.minimum(self.coefficients, 0), self.coefficients * held)
         inside = groups.of_bits(clamp.shape[1]).numpy() >= 0

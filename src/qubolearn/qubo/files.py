@@ -1,22 +1,21 @@
-"""Read and write files of one QUBO, as untrusted input: rudy (Gset), qbsolv, BiqMac, COO, and dimod's BQM files.
+"""Read and write files of one QUBO as untrusted input.
 
 Text formats, recognized by their first line and by entries on the diagonal:
 
-- rudy: ``n m``, then m edges ``i j weight`` from 1 on, of a graph whose maximum cut is searched;
-- BiqMac: ``n m``, then m entries ``i j value`` from 1 on, of a symmetric Q, so that i < j counts twice;
-- qbsolv: ``p qubo 0 n diagonals couplers``, then entries ``i i value`` and ``i j value`` from 0 on; ``c`` are comments;
+- rudy (Gset): ``n m``, then m edges ``i j weight`` from 1 on, for maximum cut;
+- BiqMac: ``n m``, then m entries ``i j value`` from 1 on; i < j counts twice;
+- qbsolv: ``p qubo 0 n diagonals couplers``, then entries from 0 on; ``c`` are comments;
 - COO: entries ``i j value`` from 0 on; ``#`` are comments.
 
-A BQM file is: ``DIMODBQM``, two bytes of version, four of the header's length, a JSON header; then the offset, n pairs
-(start of the row, linear bias), 2m pairs (column, quadratic bias) row by row, and labels, which are not read. dimod
-trusts the counts and indices in a file. Here they are checked before anything of their size is made.
+dimod's BQM files have: ``DIMODBQM``, two bytes of version, four of the header's length, a JSON
+header; the offset, n pairs (start of the row, linear bias), 2m pairs (column, quadratic bias),
+labels. dimod trusts the counts in a file; here they are checked before memory is allocated.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -35,15 +34,14 @@ __all__ = ["FORMATS", "Instance", "max_cut", "parse_qubo", "read_bqm", "read_qub
 MAGIC = b"DIMODBQM"
 PREFIX = len(MAGIC) + 6
 Index = Literal["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+FORMATS = ("rudy", "biqmac", "qbsolv", "coo")
 #: The most bytes of a file.
 MAX_BYTES = 2**29
-#: n and the type of the variables in a comment of COO text: ``# n=3`` or, as dimod reads it, ``# vartype: SPIN``.
+#: In comments of COO text: ``# n=3``, ``# vartype: SPIN``.
 NOTE = re.compile(r"^#.*?\b(n|vartype)[ \t]*[:=][ \t]*([-_.a-zA-Z0-9]+)", re.MULTILINE)
 
 
 class _Header(msgspec.Struct):
-    """The header of a BQM file."""
-
     shape: tuple[int, int]  # variables and couplers
     dtype: Literal["float32", "float64"]
     itype: Index
@@ -64,14 +62,14 @@ class Instance:
 
 
 def max_cut(edges: Any, weights: Any, n: int) -> SparseQubo:
-    """Return the QUBO of a graph, edges ``[2, m]`` from 0 on, whose energies are minus the weight of a cut."""
+    """Return the QUBO of a graph, edges ``[2, m]``; energies are minus the weight of a cut."""
     ends, w = torch.as_tensor(np.asarray(edges, np.int64)), torch.as_tensor(np.asarray(weights, np.float64))
     linear = torch.zeros(n, dtype=torch.float64).index_add(0, ends.flatten(), -w.repeat(2))
     return SparseQubo(linear[None], ends, 2 * w[None])
 
 
 def read_qubo(path: Path | str, format: str | None = None) -> Instance:
-    """Return the QUBO of a file of up to a million bits and 512 MiB; its format is found by its content."""
+    """Return the QUBO of a file of any format, up to a million bits and 512 MiB."""
     data = read_bytes(Path(path), MAX_BYTES)
     try:
         if data.startswith(MAGIC):
@@ -95,7 +93,7 @@ def parse_qubo(text: str, format: str | None = None) -> Instance:
     if found == "rudy" and any(words[0] == words[1] for _, words in lines[1:] if len(words) > 1):
         found = "biqmac"  # a graph has no edge from a node to itself
     if format is not None and format not in FORMATS:
-        raise unknown_name("format", format, list(FORMATS))
+        raise unknown_name("format", format, FORMATS)
     format = format or found
     entries = [_entry(words, number, format) for number, words in lines[format != "coo" :]]
     if format == "coo":
@@ -103,13 +101,15 @@ def parse_qubo(text: str, format: str | None = None) -> Instance:
     else:
         n, start, counts = _sizes(lines[0] if lines else (1, []), format)
         _check_sizes(entries, counts, format)
+    if not 1 <= n <= MAX_SPARSE_FILE_BITS:
+        raise QubolearnError(f"n={n}; expected 1 to {MAX_SPARSE_FILE_BITS} bits")
     used = {bit for i, j, _ in entries for bit in (i, j)}
     notes: tuple[str, ...] = ()
     if start == 1 and 0 in used:
         start, notes = 0, ("bits are numbered from 0",)
     if used and not start <= min(used) <= max(used) < n + start:
-        limits = f"{start} to {n - 1 + start}"
-        raise QubolearnError(f"bits are numbered {min(used)} to {max(used)} in a file of n={n}; expected {limits}")
+        limits = f"expected {start} to {n - 1 + start}"
+        raise QubolearnError(f"bits {min(used)} to {max(used)} in a file of n={n}; {limits}")
     entries = [(i - start, j - start, value) for i, j, value in entries]
     if format == "rudy":
         loops = [entry for entry in entries if entry[0] == entry[1]]
@@ -126,30 +126,26 @@ def parse_qubo(text: str, format: str | None = None) -> Instance:
 
 
 def _coo_size(text: str, entries: Entries) -> int:
-    """Return n, of the comment or one more than the largest bit."""
     n = max((max(i, j) + 1 for i, j, _ in entries), default=0)
     for key, value in NOTE.findall(text):
         if key == "vartype" and value != "BINARY":
             raise QubolearnError(f"vartype {value[:20]!r}; only BINARY is read")
         n = max(n, int(value[:18])) if key == "n" and value.isdecimal() else n
-    if not 1 <= n <= MAX_SPARSE_FILE_BITS:
-        missing = "the file holds no entry; expected a graph or a QUBO as text, or a BQM file of dimod"
-        raise QubolearnError(f"n={n}; expected at most {MAX_SPARSE_FILE_BITS} bits" if n > 0 else missing)
+    if n < 1:
+        raise QubolearnError("no entries; expected a graph or a QUBO as text, or a BQM file of dimod")
     return n
 
 
 def _sizes(first: tuple[int, list[str]], format: str) -> tuple[int, int, tuple[int, ...]]:
-    """Return n, the number of the first bit, and how many entries on and off the diagonal, or in all, the file has."""
-    number, words = first
-    wanted = "p qubo 0 n diagonals couplers" if format == "qbsolv" else "n m"
-    given = words[2:] if format == "qbsolv" else words
-    if len(given) != (4 if format == "qbsolv" else 2) or not all(word.isascii() and word.isdecimal() for word in given):
-        raise QubolearnError(f"line {number}: {' '.join(words)[:60]!r} is not {wanted!r}")
-    sizes = [int(word[:18]) for word in given]
-    n = sizes[1] if format == "qbsolv" else sizes[0]
-    if not 1 <= n <= MAX_SPARSE_FILE_BITS:
-        raise QubolearnError(f"line {number}: n={n}; expected 1 to {MAX_SPARSE_FILE_BITS} bits")
-    return (n, 0, tuple(sizes[2:])) if format == "qbsolv" else (n, 1, (sizes[1],))
+    """Return n, the number of the first bit, and the number of entries."""
+    (number, words), qbsolv = first, format == "qbsolv"
+    wanted = r"p qubo \d+ (\d+) (\d+) (\d+)" if qbsolv else r"(\d+) (\d+)"
+    found = re.fullmatch(wanted, line := " ".join(words), re.ASCII)
+    if found is None:
+        expected = "p qubo 0 n diagonals couplers" if qbsolv else "n m"
+        raise QubolearnError(f"line {number}: {line[:60]!r} is not {expected!r}")
+    n, *counts = (int(word[:18]) for word in found.groups())
+    return n, 0 if qbsolv else 1, tuple(counts)
 
 
 def _entry(words: list[str], number: int, format: str) -> tuple[int, int, float]:
@@ -168,52 +164,42 @@ def _check_sizes(entries: Entries, counts: tuple[int, ...], format: str) -> None
     found = (diagonal, len(entries) - diagonal) if format == "qbsolv" else (len(entries),)
     if found != counts:
         promised, there = (" + ".join(map(str, some)) for some in (counts, found))
-        raise QubolearnError(f"the first line promises {promised} entries, but {there} follow; is the file complete?")
+        raise QubolearnError(f"the first line promises {promised} entries, but {there} follow")
 
 
 def write_qubo(A: Qubo, format: str = "coo") -> str:
-    """Return one QUBO, ``[n, n]`` or a sparse batch of one, as text; values are exact in float64."""
+    """Return one QUBO, ``[n, n]`` or a sparse batch of one, as text, exact in float64."""
     if format not in FORMATS:
-        raise unknown_name("format", format, list(FORMATS))
-    return FORMATS[format](A)
-
-
-def _listed(A: Qubo, format: str) -> str:
-    """Return a QUBO in a format with a first line of sizes."""
+        raise unknown_name("format", format, FORMATS)
+    if format == "coo":
+        return to_coo(A)
     entries, n = entries_of(A)
     if format == "rudy":
         sums = np.zeros(n)
         for i, j, value in entries:
             np.add.at(sums, [i, j], value / 2)
         if np.abs(sums).max() > 1e-9 * max(abs(value) for *_, value in [*entries, (0, 0, 1.0)]):
-            raise QubolearnError("the QUBO is not a maximum cut: it has fields; write it as qbsolv, biqmac or coo")
-    start, halves = (0, 1) if format == "qbsolv" else (1, 2)
+            raise QubolearnError("the QUBO is not a maximum cut: it has fields; write another format")
     diagonal = [] if format == "rudy" else [entry for entry in entries if entry[0] == entry[1]]
-    couplers = [(i, j, value / halves) for i, j, value in entries if i < j]
-    sizes = f"{len(diagonal)} {len(couplers)}" if format == "qbsolv" else f"{len(diagonal) + len(couplers)}"
-    first = f"p qubo 0 {n} {sizes}" if format == "qbsolv" else f"{n} {sizes}"
+    couplers = [entry for entry in entries if entry[0] < entry[1]]
+    if format == "qbsolv":
+        start, first = 0, f"p qubo 0 {n} {len(diagonal)} {len(couplers)}"
+    else:
+        start, first = 1, f"{n} {len(diagonal) + len(couplers)}"
+        couplers = [(i, j, value / 2) for i, j, value in couplers]
     lines = [f"{i + start} {j + start} {value!r}" for i, j, value in [*diagonal, *couplers]]
     return "\n".join([first, *lines]) + "\n"
 
 
-#: Names of the text formats and their writers.
-FORMATS: dict[str, Callable[[Qubo], str]] = {
-    "rudy": lambda A: _listed(A, "rudy"),
-    "biqmac": lambda A: _listed(A, "biqmac"),
-    "qbsolv": lambda A: _listed(A, "qbsolv"),
-    "coo": to_coo,
-}
-
-
 def read_bqm(data: bytes) -> tuple[SparseQubo, float]:
-    """Return the QUBO of a BQM file's content as a sparse batch of one in float64, and its offset."""
+    """Return the QUBO of a BQM file's content as a sparse batch of one, and its offset."""
     header, body = _header(data)
     (n, pairs), bias = header.shape, np.dtype(header.dtype)
     row = np.dtype([("start", header.ntype), ("bias", bias)])
     entry = np.dtype([("column", header.itype), ("bias", bias)])
     needed = bias.itemsize + n * row.itemsize + 2 * pairs * entry.itemsize
     if len(body) < needed:
-        raise QubolearnError(f"BQM file of n={n} with {pairs} couplers needs {needed} bytes, but {len(body)} are left")
+        raise QubolearnError(f"BQM file of {n} bits and {pairs} couplers; {needed} bytes expected")
     offset = float(np.frombuffer(body, bias, 1)[0])
     rows = np.frombuffer(body, row, n, bias.itemsize)
     entries = np.frombuffer(body, entry, 2 * pairs, bias.itemsize + n * row.itemsize)
@@ -233,11 +219,10 @@ def read_bqm(data: bytes) -> tuple[SparseQubo, float]:
 
 
 def _header(data: bytes) -> tuple[_Header, memoryview]:
-    """Return the checked header, and the bytes that follow it."""
     if data[: len(MAGIC)] != MAGIC or len(data) < PREFIX:
         raise QubolearnError(f"not a BQM file: it begins with {data[:8]!r}, not {MAGIC!r}")
     if data[len(MAGIC)] not in (1, 2):
-        raise QubolearnError(f"BQM file of version {data[len(MAGIC)]}; versions 1 and 2 are read, convert it in dimod")
+        raise QubolearnError(f"BQM file of version {data[len(MAGIC)]}; expected 1 or 2, convert it in dimod")
     end = PREFIX + int.from_bytes(data[PREFIX - 4 : PREFIX], "little")
     try:
         header = msgspec.json.decode(data[PREFIX:end], type=_Header)
@@ -245,6 +230,5 @@ def _header(data: bytes) -> tuple[_Header, memoryview]:
         raise QubolearnError(f"BQM file with a header that is not dimod's: {str(error)[:80]}") from error
     n, pairs = header.shape
     if not 1 <= n <= MAX_SPARSE_FILE_BITS or not 0 <= pairs <= n * n:
-        wanted = f"expected 1 to {MAX_SPARSE_FILE_BITS} variables and their couplers"
-        raise QubolearnError(f"BQM file of shape {[n, pairs]}; {wanted}")
+        raise QubolearnError(f"BQM file of shape {[n, pairs]}; expected 1 to {MAX_SPARSE_FILE_BITS} bits")
     return header, memoryview(data)[end:]

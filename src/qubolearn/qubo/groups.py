@@ -1,4 +1,4 @@
-"""One-hot groups: sets of bits of which exactly one is 1, and penalties that encode them for other solvers."""
+"""One-hot groups: sets of bits of which exactly one is 1, and their penalties."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
     from qubolearn.qubo.constraints import LinearConstraint
 
-#: The excess of a penalty weight over its bound: a share of the bound, and at least of the largest |A_ij|.
+#: The excess of a penalty weight: shares of its bound and of the largest |A_ij|.
 MARGIN, MIN_MARGIN = 0.01, 1e-3
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Disjoint groups of bits; in an allowed state exactly one bit of each group is 1. Other bits are free.
+    """Disjoint groups of bits, of which exactly one is 1. Other bits are free.
 
     Args:
-        members: the bits of each group, numbered from 0. Empty groups and bits in two groups raise.
+        members: the bits of each group, numbered from 0.
 
     >>> Groups([[0, 1, 2], [4, 5]])
     Groups(members=((0, 1, 2), (4, 5)))
@@ -43,7 +43,8 @@ class Groups:
         try:
             plain = tuple(tuple(operator.index(bit) for bit in group) for group in members)
         except TypeError:
-            raise QubolearnError(f"expected lists of bits, as in [[0, 1, 2], [4, 5]], got {members!r}") from None
+            example = "expected lists of bits, as in [[0, 1, 2], [4, 5]]"
+            raise QubolearnError(f"{example}, got {members!r}") from None
         object.__setattr__(self, "members", plain)
         home: dict[int, int] = {}
         for number, group in enumerate(plain):
@@ -53,12 +54,12 @@ class Groups:
                 if bit < 0:
                     raise QubolearnError(f"group {number} holds bit {bit}; bits are numbered from 0")
                 if bit in home:
-                    raise QubolearnError(f"bit {bit} is in group {home[bit]} and in group {number}; keep it in one")
+                    raise QubolearnError(f"bit {bit} is in groups {home[bit]} and {number}; keep it in one")
                 home[bit] = number
 
     @classmethod
     def consecutive(cls, count: int, size: int) -> Groups:
-        """Return groups of equal size: bits 0 to size - 1, then size to 2 size - 1, and so on."""
+        """Return groups of equal size: bits 0 to size - 1, and so on."""
         check_counts(count=count or 1, size=size)  # no group at all is fine
         return cls(range(first, first + size) for first in range(0, count * size, size))
 
@@ -66,7 +67,6 @@ class Groups:
         return len(self.members)
 
     def check(self, n: int) -> None:
-        """Raise unless all bits are below n."""
         largest = max((max(group) for group in self.members), default=-1)
         if largest >= n:
             raise QubolearnError(f"a group holds bit {largest}, but the QUBO has n={n} bits")
@@ -80,36 +80,38 @@ class Groups:
         return number
 
     def pairs(self) -> tuple[Tensor, Tensor]:
-        """Return all pairs i < j of bits of one group as edges ``[2, pairs]``, and their groups ``[pairs]``."""
-        found = [(*sorted(pair), g) for g, group in enumerate(self.members) for pair in combinations(group, 2)]
+        """Return all pairs of bits of one group ``[2, pairs]``, and their groups."""
+        found = [(*pair, g) for g, bits in enumerate(self.members) for pair in combinations(sorted(bits), 2)]
         table = torch.tensor(found, dtype=torch.int64).reshape(-1, 3)
         return table[:, :2].T, table[:, 2]
 
     def allowed(self, x: Tensor) -> Tensor:
-        """Return True where exactly one bit of every group is 1 in states x ``[..., n]``: bool ``[...]``."""
+        """Return which states ``[..., n]`` have exactly one bit of every group."""
         self.check(x.shape[-1])
-        ones = [x[..., list(group)].sum(-1) == 1 for group in self.members]
-        return torch.stack(ones, -1).all(-1) if ones else torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device)
+        allowed = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device)
+        for group in self.members:
+            allowed &= x[..., list(group)].sum(-1) == 1
+        return allowed
 
 
 def as_groups(groups: Groups | None) -> Groups:
-    """Return the groups, no groups for None; lists raise, since their bits are not checked."""
+    """Return the groups, no groups for None; raise for lists."""
     if groups is None:
         return Groups(())
     if not isinstance(groups, Groups):
-        raise QubolearnError(f"expected Groups, got {type(groups).__name__}; pass Groups([[0, 1, 2], [4, 5]])")
+        raise QubolearnError(f"expected Groups, got {type(groups).__name__}; pass Groups([[0, 1], [4, 5]])")
     return groups
 
 
 def with_penalties(A: Qubo, groups: Groups) -> tuple[Qubo, Tensor]:
-    """Return QUBOs whose lowest states are the lowest allowed states of A, and the offset ``[batch]`` of energies.
+    """Return QUBOs whose lowest states are the lowest allowed ones of A, and the offset.
 
-    Adds Σ_g P_g (Σ_{i in g} x_i - 1)² with :func:`penalty_weights`; couplings within a group, which no allowed state
-    contains, become 0. Allowed states keep their energies. A is ``[batch, n, n]`` or sparse.
+    Adds Σ_g P_g (Σ_{i in g} x_i - 1)² with :func:`penalty_weights`; couplings within a group become
+    0. Allowed states keep their energies.
     """
     weights = penalty_weights(A, groups).to(A.device, A.dtype)
     number = groups.of_bits(A.shape[2]).to(A.device)
-    linear = torch.nn.functional.pad(weights, (0, 1))[:, number]  # number -1 is in no group
+    linear = torch.nn.functional.pad(weights, (0, 1))[:, number]  # -1: not in a group
     edges, group = (part.to(A.device) for part in groups.pairs())
     if isinstance(A, SparseQubo):
         between = _between(A, number)
@@ -122,13 +124,13 @@ def with_penalties(A: Qubo, groups: Groups) -> tuple[Qubo, Tensor]:
 
 
 def penalty_weights(A: Qubo, groups: Groups) -> Tensor:
-    """Return weights ``[batch, groups]``, float64, of penalties under which every lowest state is allowed.
+    """Return weights ``[batch, groups]``, float64, under which every lowest state is allowed.
 
-    Setting bit i adds between low_i = A_ii + Σ_j min(0, A_ij + A_ji) and high_i = A_ii + Σ_j max(0, A_ij + A_ji) to the
-    energy, where j runs over the bits of other groups. Take a state in which s bits of group g are 1. If s = 0, setting
-    the bit with the least high_i adds at most that and saves P. If s >= 2, one of them does not have the largest
-    -low_i; clearing it adds at most the second largest and saves ((s - 1)² - (s - 2)²) P >= P. So with P above both
-    bounds each such step lowers the energy, and finitely many lead to an allowed state.
+    Setting bit i adds between low_i = A_ii + Σ_j min(0, A_ij + A_ji) and high_i = A_ii + Σ_j max(0,
+    A_ij + A_ji), where j runs over other groups. In a state with s bits of group g: if s = 0,
+    setting the bit with the least high_i adds at most that and saves P. If s >= 2, clearing one
+    that does not have the largest -low_i adds at most the second largest and saves at least P. So P
+    above both bounds leads to an allowed state.
     """
     low, high, largest = _field_bounds(A, groups.of_bits(A.shape[2]).to(A.device))
     weights = []
@@ -141,7 +143,7 @@ def penalty_weights(A: Qubo, groups: Groups) -> Tensor:
 
 
 def _field_bounds(A: Qubo, number: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return low_i and high_i ``[batch, n]`` of :func:`penalty_weights`, and the largest entry ``[batch]``, 1 for 0."""
+    """Return low_i and high_i of :func:`penalty_weights`, and the largest entry, 1 for 0."""
     if isinstance(A, SparseQubo):
         linear, between = A.linear.detach().double(), _between(A, number)
         (i, j), couplings = A.edges[:, between], A.quadratic.detach().double()[:, between]
@@ -151,16 +153,15 @@ def _field_bounds(A: Qubo, number: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     else:
         dense = A.detach().double()
         linear = dense.diagonal(dim1=1, dim2=2)
-        couplings = dense + dense.mT
-        together = (number[:, None] == number) & (number >= 0)
-        couplings = couplings.masked_fill(together | torch.eye(len(number), dtype=torch.bool, device=A.device), 0.0)
+        own = torch.arange(len(number), device=A.device)
+        home = torch.where(number < 0, len(number) + own, number)  # else its own
+        couplings = (dense + dense.mT).masked_fill(home[:, None] == home, 0.0)
         low, high = linear + couplings.clamp(max=0).sum(2), linear + couplings.clamp(min=0).sum(2)
         largest = dense.abs().amax((1, 2))
     return low, high, torch.where(largest > 0, largest, 1.0)
 
 
 def _between(A: SparseQubo, number: Tensor) -> Tensor:
-    """Return which edges ``[m]`` do not join two bits of one group."""
     ends = number[A.edges]
     return (ends[0] != ends[1]) | (ends[0] < 0)
 
@@ -168,7 +169,7 @@ def _between(A: SparseQubo, number: Tensor) -> Tensor:
 def to_cqm(
     A: Qubo, groups: Groups | None = None, constraints: Sequence[LinearConstraint] = ()
 ) -> dimod.ConstrainedQuadraticModel:
-    """Return one QUBO, ``[n, n]`` or sparse, its groups and inequalities as a constrained model of dimod."""
+    """Return one QUBO with its groups and inequalities as a constrained model of dimod."""
     import dimod
 
     groups, objective = as_groups(groups), to_bqm(A)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.qubo.algebra import check_qubo, from_ising
-from qubolearn.qubo.sparse import Qubo, SparseQubo, check_finite, on_checked_graph
+from qubolearn.qubo.algebra import from_ising
+from qubolearn.qubo.sparse import Qubo, SparseQubo, as_sparse, check_finite, check_qubo, on_checked_graph
 
 if TYPE_CHECKING:
     import dimod
@@ -22,22 +22,20 @@ Entries = list[tuple[int, int, float]]
 
 
 def to_bqm(A: Qubo) -> dimod.BinaryQuadraticModel:
-    """Return one finite QUBO, ``[n, n]`` or a sparse batch of one, as a dimod model over variables 0 to n-1.
-
-    A dense QUBO gives an interaction wherever A is not 0, a sparse one wherever it has an edge.
+    """Return one QUBO, ``[n, n]`` or a sparse batch of one, as a dimod model over 0 to n-1.
 
     >>> float(to_bqm(torch.tensor([[1.0, -3.0], [0.0, 1.0]])).energy({0: 1, 1: 1}))
     -1.0
     """
     import dimod
 
-    A = _sparse(one_qubo(A))
-    pairs = (*A.edges.numpy(), A.quadratic[0].numpy())
-    return dimod.BinaryQuadraticModel.from_numpy_vectors(A.linear[0].numpy(), pairs, 0.0, dimod.BINARY)
+    one = one_qubo(A)
+    pairs = (*one.edges.numpy(), one.quadratic[0].numpy())
+    return dimod.BinaryQuadraticModel.from_numpy_vectors(one.linear[0].numpy(), pairs, 0.0, dimod.BINARY)
 
 
 def from_bqm(bqm: dimod.BinaryQuadraticModel) -> tuple[Tensor, float]:
-    """Return A ``[n, n]``, upper triangular in float64, of a dimod model of any vartype, and the offset of energies.
+    """Return A ``[n, n]``, upper triangular in float64, of a dimod model, and the offset.
 
     Rows follow ``bqm.variables``. Raises if the matrix would exceed 4 GiB.
 
@@ -50,7 +48,7 @@ def from_bqm(bqm: dimod.BinaryQuadraticModel) -> tuple[Tensor, float]:
 
 
 def sparse_from_bqm(bqm: dimod.BinaryQuadraticModel) -> tuple[SparseQubo, float]:
-    """Return a dimod model as a sparse batch of one in float64, and its offset; bits follow ``bqm.variables``."""
+    """Return a dimod model as a sparse batch of one, and its offset."""
     check_bqm(bqm)
     if not 1 <= (n := bqm.num_variables) <= MAX_SPARSE_FILE_BITS:
         raise QubolearnError(f"expected 1 to {MAX_SPARSE_FILE_BITS} variables, got a dimod model of {n}")
@@ -61,19 +59,19 @@ def sparse_from_bqm(bqm: dimod.BinaryQuadraticModel) -> tuple[SparseQubo, float]
 
 
 def check_bqm(bqm: object) -> None:
-    """Raise unless this is a binary quadratic model."""
     import dimod
 
     if not isinstance(bqm, dimod.BinaryQuadraticModel):
-        raise QubolearnError(f"expected a dimod.BinaryQuadraticModel, got {type(bqm).__name__}; see dimod.cqm_to_bqm")
+        given = type(bqm).__name__
+        raise QubolearnError(f"expected a dimod.BinaryQuadraticModel, got {given}; see dimod.cqm_to_bqm")
 
 
 def as_bits(
     edges: npt.NDArray[np.int64], linear: Any, quadratic: Any, offset: float, spins: bool
 ) -> tuple[SparseQubo, float]:
-    """Return biases ``[n]`` and ``[m]`` over bits or spins, on edges ``[2, m]``, as a batch of one and its offset."""
+    """Return biases over bits or spins as a batch of one and its offset."""
     fields, couplings = (torch.from_numpy(np.array(part, np.float64)[None]) for part in (linear, quadratic))
-    # dimod's models hold no edge twice: there is no need to sort millions of them.
+    # dimod's models hold no edge twice, so edges need no sorting.
     A = on_checked_graph(fields, torch.from_numpy(edges), couplings)
     check_qubo(A, "the dimod model")
     if spins:
@@ -85,8 +83,6 @@ def as_bits(
 
 def to_coo(A: Qubo) -> str:
     """Return one QUBO, ``[n, n]`` or a sparse batch of one, as dimod's COO text.
-
-    That is ``# vartype=BINARY``, a comment with n, and one line ``i j value`` per nonzero value, exact in float64.
 
     >>> print(to_coo(torch.tensor([[1.0, -3.0], [0.0, 1.0]])), end="")
     # vartype=BINARY
@@ -101,8 +97,8 @@ def to_coo(A: Qubo) -> str:
 
 
 def entries_of(A: Qubo) -> tuple[Entries, int]:
-    """Return the nonzero entries (i, j, value), i <= j, of one QUBO in ascending order, and n."""
-    sparse = _sparse(one_qubo(A))
+    """Return the sorted nonzero entries (i, j, value), i <= j, of one QUBO, and n."""
+    sparse = one_qubo(A)
     bits = torch.arange(sparse.n)
     i, j = torch.cat([torch.stack([bits, bits]), sparse.edges], 1)
     values = torch.cat([sparse.linear[0], sparse.quadratic[0]])
@@ -111,23 +107,17 @@ def entries_of(A: Qubo) -> tuple[Entries, int]:
     return list(zip(i[order].tolist(), j[order].tolist(), values[order].tolist(), strict=True)), sparse.n
 
 
-def one_qubo(A: Qubo) -> Qubo:
-    """Return ``[n, n]``, or a sparse batch of one, as a checked batch of one."""
+def one_qubo(A: Qubo) -> SparseQubo:
+    """Return ``[n, n]``, or a batch of one, as a checked sparse batch of one."""
     if (isinstance(A, SparseQubo) and len(A) != 1) or (isinstance(A, Tensor) and A.ndim == 3):
-        raise QubolearnError(f"expected one QUBO [n, n], got a batch {list(A.shape)}; pass one of them, as in A[0]")
+        raise QubolearnError(f"expected one QUBO [n, n], got a batch {list(A.shape)}; pass one, as in A[0]")
     batch = A[None] if isinstance(A, Tensor) else A
     check_qubo(batch)
-    return batch
-
-
-def _sparse(A: Qubo) -> SparseQubo:
-    """Return A as a sparse batch on the CPU, in float64."""
-    A = A.detach().to("cpu", torch.float64)
-    return SparseQubo.from_dense(A) if isinstance(A, Tensor) else A
+    return as_sparse(batch)
 
 
 def add_up(entries: Entries, n: int) -> SparseQubo:
-    """Return the sparse QUBO of entries (i, j, value) in any order; repeated ones add up."""
+    """Return the sparse QUBO of entries (i, j, value); repeated ones add up."""
     u, v = (np.array([entry[k] for entry in entries], np.int64) for k in range(2))
     values = np.array([entry[2] for entry in entries], np.float64)
     keys, place = np.unique(np.minimum(u, v) * n + np.maximum(u, v), return_inverse=True)

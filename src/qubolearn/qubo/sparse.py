@@ -1,6 +1,6 @@
-"""A batch of QUBOs that share one graph: linear terms, a list of edges, and one coupling per edge and QUBO.
+"""A batch of QUBOs that share one graph.
 
-A dense batch of 1,000 QUBOs on a whole Pegasus chip (5,640 bits) takes 127 GB in float32; in this form it takes 0.2 GB.
+1,000 QUBOs on a Pegasus chip (5,640 bits) take 0.2 GB in float32; dense ones take 127 GB.
 """
 
 from __future__ import annotations
@@ -16,22 +16,24 @@ from torch import Tensor
 
 from qubolearn.errors import NonFiniteError, QubolearnError, counted
 
-#: The most memory that a dense copy of a sparse batch may take.
+#: The most bytes of a dense copy of a sparse batch.
 MAX_DENSE_BYTES = 4 * 2**30
-#: The largest energy that may occur; intermediate sums are a few times larger.
+#: The largest energy; intermediate sums are a few times larger.
 MAX_ENERGY = 1e306
+#: Up to this many entries torch adds on one thread.
+MAX_UNTHREADED = 2**15
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseQubo:
-    """A batch of QUBOs on one graph: E(x) = Σ_i linear_i x_i² + Σ_(i,j) quadratic_ij x_i x_j; on bits x_i² is x_i.
+    """QUBOs on one graph: E(x) = Σ_i linear_i x_i² + Σ_(i,j) quadratic_ij x_i x_j.
 
-    It is accepted wherever a dense A ``[batch, n, n]`` is, and differentiable in ``linear`` and ``quadratic``.
+    It is accepted wherever a dense A is, and differentiable in ``linear`` and ``quadratic``.
 
     Args:
         linear: ``[batch, n]``, floating point and finite.
         edges: int64 ``[2, m]``; each column is a pair i < j of bits, and no pair occurs twice.
-        quadratic: ``[batch, m]``, of the dtype of ``linear``; all three tensors are on one device.
+        quadratic: ``[batch, m]``, of the same dtype and on the same device.
 
     >>> A = SparseQubo(torch.tensor([[1.0, 1.0]]), torch.tensor([[0], [1]]), torch.tensor([[-3.0]]))
     >>> A
@@ -50,8 +52,8 @@ class SparseQubo:
 
     @classmethod
     def from_dense(cls, A: Tensor) -> SparseQubo:
-        """Return the QUBOs of A ``[batch, n, n]``, with an edge wherever A_ij + A_ji is not 0 in one of them."""
-        check_dense(A)
+        """Return the QUBOs of A, with an edge for each nonzero A_ij + A_ji."""
+        check_qubo(A)
         U = upper_triangular(A)
         try:
             check_finite("A_ij + A_ji", U)
@@ -61,21 +63,19 @@ class SparseQubo:
         return on_checked_graph(U.diagonal(dim1=1, dim2=2), edges, U[:, edges[0], edges[1]])
 
     def dense(self) -> Tensor:
-        """Return upper triangular matrices ``[batch, n, n]``; raise if these exceed 4 GiB."""
+        """Return upper triangular matrices ``[batch, n, n]``; raise above 4 GiB."""
         needed = len(self) * self.n**2 * self.linear.element_size()
         if needed > MAX_DENSE_BYTES:
-            raise QubolearnError(
-                f"{counted(len(self), 'QUBO')} of n={self.n} bits as dense matrices take {needed / 2**30:.1f} GiB "
-                f"(limit {MAX_DENSE_BYTES / 2**30:.0f} GiB); take fewer at once, or SimulatedAnnealing()"
-            )
+            what = f"{counted(len(self), 'QUBO')} of n={self.n} bits take {needed / 2**30:.1f} GiB"
+            raise QubolearnError(f"{what} as matrices (limit 4 GiB); take fewer, or SimulatedAnnealing()")
         A = torch.diag_embed(self.linear)
         A[:, self.edges[0], self.edges[1]] = self.quadratic
         return A
 
     def with_values(self, linear: Tensor, quadratic: Tensor) -> SparseQubo:
-        """Return other values, ``[batch, n]`` and ``[batch, m]``, of any batch on the same graph, not checked again."""
-        if linear.ndim != 2 or linear.shape[1] != self.n:
-            raise QubolearnError(f"linear must have shape [batch, {self.n}] on this graph, got {list(linear.shape)}")
+        """Return other values on the same graph, which is not checked again."""
+        if linear.shape[1:] != (self.n,):
+            raise QubolearnError(f"linear is {list(linear.shape)}; this graph expects [batch, {self.n}]")
         _check_values(linear, quadratic, self.edges)
         return on_checked_graph(linear, self.edges, quadratic)
 
@@ -83,7 +83,7 @@ class SparseQubo:
         return self.linear.shape[0]
 
     def __getitem__(self, index: Any) -> SparseQubo:
-        """Return some QUBOs of the batch, by a slice or a tensor; an integer gives a batch of one."""
+        """Return some QUBOs of the batch; an integer gives a batch of one."""
         if isinstance(index, int):
             if not -len(self) <= index < len(self):
                 raise IndexError(f"QUBO {index} of a batch of {len(self)}")
@@ -106,21 +106,18 @@ class SparseQubo:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the values."""
         return self.linear.dtype
 
     @property
     def device(self) -> torch.device:
-        """The device of all tensors."""
         return self.linear.device
 
     @property
     def is_cpu(self) -> bool:
-        """True if the tensors are on the CPU."""
         return self.linear.is_cpu
 
     def to(self, *args: Any, **kwargs: Any) -> SparseQubo:
-        """Return a copy on another device or in another dtype, by the arguments of ``Tensor.to``."""
+        """Return a copy, by the arguments of ``Tensor.to``."""
         linear = self.linear.to(*args, **kwargs)
         return on_checked_graph(linear, self.edges.to(linear.device), self.quadratic.to(*args, **kwargs))
 
@@ -136,17 +133,20 @@ Qubo: TypeAlias = Tensor | SparseQubo
 
 
 def as_dense(A: Qubo) -> Tensor:
-    """Return A as a dense tensor ``[batch, n, n]``."""
     return A.dense() if isinstance(A, SparseQubo) else A
 
 
-def share(one: Q, batch: int) -> Q:
-    """Return one QUBO, a batch of one, as a batch of ``batch`` instances that declares that they share it.
+def as_sparse(A: Qubo) -> SparseQubo:
+    """Return A as a sparse batch on the CPU, in float64 and without a gradient."""
+    sparse = A if isinstance(A, SparseQubo) else SparseQubo.from_dense(A.double())
+    return sparse.detach().to("cpu", torch.float64)
 
-    Losses then compute with the one QUBO (:func:`shared_qubo`); what is computed from the result declares nothing.
-    """
+
+def share(one: Q, batch: int) -> Q:
+    """Return a batch of one as ``batch`` instances; see :func:`shared_qubo`."""
     if isinstance(one, SparseQubo):
-        expanded: Any = on_checked_graph(one.linear.expand(batch, -1), one.edges, one.quadratic.expand(batch, -1))
+        linear, quadratic = (values.expand(batch, -1) for values in (one.linear, one.quadratic))
+        expanded: Any = on_checked_graph(linear, one.edges, quadratic)
         object.__setattr__(expanded, "_shared_qubo", one)
     else:
         expanded = one.expand(batch, -1, -1)
@@ -155,17 +155,16 @@ def share(one: Q, batch: int) -> Q:
 
 
 def shared_qubo(A: Qubo) -> Any:
-    """Return the QUBO, a batch of one, that :func:`share` made A from; None for any other A."""
+    """Return the QUBO that :func:`share` made A from; None for any other A."""
     return getattr(A, "_shared_qubo", None)
 
 
 def upper_triangular(A: Tensor) -> Tensor:
-    """Return the upper-triangular matrix of the same energies, A_ij + A_ji above the diagonal: ``[..., n, n]``."""
+    """Return the upper-triangular matrix ``[..., n, n]`` of the same energies."""
     return A.triu() + A.tril(-1).mT
 
 
 def on_checked_graph(linear: Tensor, edges: Tensor, quadratic: Tensor) -> SparseQubo:
-    """Return a value whose graph has been checked before."""
     made = object.__new__(SparseQubo)
     for name, tensor in (("linear", linear), ("edges", edges), ("quadratic", quadratic)):
         object.__setattr__(made, name, tensor)
@@ -173,7 +172,6 @@ def on_checked_graph(linear: Tensor, edges: Tensor, quadratic: Tensor) -> Sparse
 
 
 def _check_values(linear: Tensor, quadratic: Tensor, edges: Tensor) -> None:
-    """Raise unless the values fit the edges and each other, and are finite."""
     for name, tensor in (("linear", linear), ("quadratic", quadratic), ("edges", edges)):
         check_plain(name, tensor)
         if tensor.device != linear.device:
@@ -181,24 +179,25 @@ def _check_values(linear: Tensor, quadratic: Tensor, edges: Tensor) -> None:
     if linear.ndim != 2 or linear.shape[1] < 1:
         raise QubolearnError(f"linear must have shape [batch, n] with n >= 1, got {list(linear.shape)}")
     if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype != torch.int64:
-        raise QubolearnError(f"edges must be int64 of shape [2, m], got {edges.dtype} of shape {list(edges.shape)}")
+        raise QubolearnError(f"edges must be int64 [2, m], got {edges.dtype} {list(edges.shape)}")
     if list(quadratic.shape) != (expected := [len(linear), edges.shape[1]]):
-        raise QubolearnError(f"quadratic must have shape {expected} = [batch, m], got {list(quadratic.shape)}")
+        raise QubolearnError(f"quadratic must be [batch, m] = {expected}, got {list(quadratic.shape)}")
     if not linear.dtype.is_floating_point or linear.dtype != quadratic.dtype:
-        raise QubolearnError(f"linear is {linear.dtype}, quadratic {quadratic.dtype}; expected one float dtype")
+        kinds = f"linear is {linear.dtype}, quadratic {quadratic.dtype}"
+        raise QubolearnError(f"{kinds}; expected one float dtype")
     check_finite("linear", linear)
     check_finite("quadratic", quadratic)
 
 
 def _check_edges(edges: Tensor, n: int) -> None:
-    """Raise unless every edge is a pair 0 <= i < j < n that occurs only once."""
+    """Raise unless every edge is a pair 0 <= i < j < n that occurs once."""
     i, j = edges
     wrong = (i < 0) | (j >= n) | (i >= j)
     if bool(wrong.any()):
         column = int(wrong.nonzero()[0])
         pair = (int(i[column]), int(j[column]))
-        remedy = "a self edge belongs to linear" if pair[0] == pair[1] else f"expected pairs i < j of 0 to {n - 1}"
-        raise QubolearnError(f"edge {column} is {pair} on n={n} bits; {remedy}")
+        remedy = "(a self edge belongs to linear)" if pair[0] == pair[1] else f"of 0 to {n - 1}"
+        raise QubolearnError(f"edge {column} is {pair} on n={n} bits; expected pairs i < j {remedy}")
     keys = (i * n + j).sort().values
     repeated = keys[1:] == keys[:-1]
     if bool(repeated.any()):
@@ -206,10 +205,14 @@ def _check_edges(edges: Tensor, n: int) -> None:
         raise QubolearnError(f"edge {(key // n, key % n)} occurs twice; add its couplings")
 
 
-def check_dense(A: Tensor, what: str = "A") -> None:
-    """Raise unless A is ``[batch, n, n]``, dense, real floating point, n >= 1 and finite."""
+def check_qubo(A: Qubo, what: str = "A") -> None:
+    """Raise unless A is a finite floating point ``[batch, n, n]``, n >= 1, or SparseQubo."""
+    if isinstance(A, SparseQubo):
+        check_finite(f"{what}.linear", A.linear)
+        check_finite(f"{what}.quadratic", A.quadratic)
+        return
     if not isinstance(A, Tensor):
-        raise QubolearnError(f"{what} must be a torch.Tensor [batch, n, n] or a SparseQubo, got {type(A).__name__}")
+        raise QubolearnError(f"{what} must be a Tensor [batch, n, n] or SparseQubo, got {type(A).__name__}")
     if A.ndim != 3 or A.shape[1] != A.shape[2] or A.shape[2] < 1:
         hint = f"; for one QUBO pass {what}[None]" if A.ndim == 2 else ""
         raise QubolearnError(f"{what} must have shape [batch, n, n] with n >= 1, got {list(A.shape)}{hint}")
@@ -220,7 +223,6 @@ def check_dense(A: Tensor, what: str = "A") -> None:
 
 
 def check_plain(what: str, tensor: Tensor) -> None:
-    """Raise unless this is an ordinary tensor of real floating point numbers."""
     if not isinstance(tensor, Tensor):
         raise QubolearnError(f"{what} must be a torch.Tensor, got {type(tensor).__name__}")
     if tensor.is_meta or tensor.layout != torch.strided:
@@ -230,46 +232,45 @@ def check_plain(what: str, tensor: Tensor) -> None:
         raise QubolearnError(f"{what} is {tensor.dtype}, which cannot be computed with; call {what}.float()")
     if tensor.is_complex():
         raise QubolearnError(f"expected real numbers as {what}, got {tensor.dtype}")
-    if tensor.is_neg():
-        raise QubolearnError(f"{what} is a lazily negated view; call {what}.resolve_neg()")
 
 
 def check_finite(what: str, tensor: Tensor) -> None:
-    """Raise if the tensor holds NaN or an infinity, and name the place; pass if its values cannot be read."""
     # A finite sum has finite terms, and costs a fraction of a check of every entry.
-    if can_read_values(tensor) and not math.isfinite(_sum(tensor.detach())) and not bool(torch.isfinite(tensor).all()):
-        place = (~torch.isfinite(tensor)).nonzero()[0].tolist()
-        raise NonFiniteError(f"{what} must be finite, but {what}{place} is {tensor[tuple(place)].item()}")
+    if not can_read_values(tensor) or math.isfinite(_sum(tensor.detach())):
+        return
+    if places := (~torch.isfinite(tensor)).nonzero().tolist():
+        value = tensor[tuple(places[0])].item()
+        raise NonFiniteError(f"{what} must be finite, but {what}{places[0]} is {value}")
 
 
-def check_range(A: Tensor, n: int, what: str = "A") -> None:
-    """Raise NonFiniteError if sums of n² entries as large as those of A may overflow float64."""
-    if A.dtype != torch.float64 or not A.numel() or not can_read_values(A):
-        return  # no sum of smaller dtypes comes near
-    largest = max(float(A.max()), -float(A.min()))
-    if largest > MAX_ENERGY / n**2:
-        raise NonFiniteError(
-            f"energies of n={n} bits may overflow float64: {what} has entries up to {largest:.1e} in size "
-            f"(limit {MAX_ENERGY / n**2:.1e}); divide {what} by {n**2 * largest / MAX_ENERGY * 10:.0e}"
-        )
+def check_solvable(A: Qubo) -> None:
+    """Raise unless A passes :func:`check_qubo` and float64 holds its energies."""
+    check_qubo(A)
+    n, limit = A.shape[2], MAX_ENERGY / A.shape[2] ** 2
+    for part in (A.linear, A.quadratic) if isinstance(A, SparseQubo) else (A,):
+        if part.dtype != torch.float64 or not part.numel() or not can_read_values(part):
+            continue  # no sum of smaller dtypes comes near
+        if (largest := max(float(part.max()), -float(part.min()))) > limit:
+            entries = f"A has entries up to {largest:.1e} in size (limit {limit:.1e}); divide it"
+            raise NonFiniteError(f"energies of n={n} bits may overflow float64: {entries}")
 
 
-def check_memory(needed: float, what: str, remedy: str) -> None:
-    """Raise if this many bytes are more than half of the machine's memory."""
+def check_memory(needed: float, A: Qubo, count: int, noun: str = "read") -> None:
+    """Raise if some reads of A need more than half of the machine's memory."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > memory / 2:
-        has = f"this machine has {memory / 2**30:.3g}"
-        raise QubolearnError(f"{what} need {needed / 2**30:.3g} GiB, and {has}; {remedy}")
+        what = f"{counted(count, noun)} of {counted(len(A), 'QUBO')} of n={A.shape[2]} bits"
+        needs = f"{needed / 2**30:.3g} GiB, and this machine has {memory / 2**30:.3g}"
+        raise QubolearnError(f"{what} need {needs}; request fewer, or solve fewer at once")
 
 
 def can_read_values(A: Tensor) -> bool:
-    """Return True if the host can read A's values, which it cannot while a CUDA graph is captured."""
+    """Return True unless a CUDA graph is being captured on A's device."""
     return not (A.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def _sum(A: Tensor) -> float:
-    """Return the sum of all entries; not by torch's threads on a CPU, which would occupy the solver's cores."""
-    if A.is_cpu and A.dtype in (torch.float32, torch.float64):
+    if A.is_cpu and A.numel() > MAX_UNTHREADED and A.dtype in (torch.float32, torch.float64):
         with np.errstate(over="ignore", invalid="ignore"):
             return float(A.numpy().sum())
     return float(A.sum())

@@ -1,4 +1,4 @@
-"""Solvers: functions from A to its best states, one file each behind one contract. Names are in ``__init__.pyi``."""
+"""Solvers: functions from A to its best states. Names are in ``__init__.pyi``."""
 
 import lazy_loader
 

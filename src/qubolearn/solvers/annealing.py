@@ -1,4 +1,4 @@
-"""Simulated annealing of whole batches, with neal's default range of temperatures and schedule."""
+"""Simulated annealing of batches, with neal's default schedule."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError, check_counts, check_nondecreasing, check_numbers, counted
+from qubolearn.errors import QubolearnError, check_counts, check_nondecreasing, check_numbers
 from qubolearn.gpu.annealing import GRAPH_UPDATES, available, replayed, takes_lists
 from qubolearn.kernels import thread_count
 from qubolearn.qubo import Groups, Inequalities, Qubo, SparseQubo, as_dense, check_qubo
@@ -20,36 +20,34 @@ from qubolearn.solvers.forms import DenseForm, SparseForm
 
 __all__ = ["SimulatedAnnealing", "default_beta_range"]
 
-#: From this n on the couplings of a dense QUBO are counted: with few it is annealed as a sparse one.
+#: From this n on, dense QUBOs with few couplings are annealed as sparse ones.
 SPARSE_BITS = 64
-#: The first and the last temperature of large dense QUBOs, in units of a bit's field.
+#: The first and last temperature of large dense QUBOs, per field.
 FIELD_SHARES = (0.3, 0.02)
-#: Cold sweeps with which the reads of a GPU descend.
+#: Cold sweeps of a descent on a GPU.
 DESCENT = 4
-#: Up to this n, a GPU also descends from the best state with each of its bits flipped and held.
+#: Up to this n, a GPU also descends from each neighbor of the best state.
 HELD_BITS = 512
-#: Bytes per read and thread of the table of distinct reads: up to four slots of a key, a count and an energy.
+#: Bytes per read and thread of the table of distinct reads.
 SEEN_BYTES = 4 * 24
 
 
 @dataclass(frozen=True)
 class SimulatedAnnealing(QuboSolver):
-    """Simulated annealing: independent reads of each QUBO, Metropolis updates of every bit in each sweep.
+    """Anneal independent reads of each QUBO by Metropolis updates.
 
     Args:
         reads: the number of anneals per QUBO.
         sweeps: how often each bit is updated in a read.
-        beta_range: the first and the last β = 1/temperature, between which it grows geometrically; by default neal's
-            range for each QUBO (:func:`default_beta_range`). ``"fields"``: temperatures from 0.3 to 0.02 of the
-            root mean square field of a bit (CPU only), better for large dense QUBOs, where neal's range is too wide.
+        beta_range: the first and the last β = 1/temperature; by default neal's range for each QUBO
+            (:func:`default_beta_range`). ``"fields"``: temperatures from 0.3 to 0.02 of the root
+            mean square field of a bit (CPU only), better for large dense QUBOs.
         seed: fixes the result; instance i draws from a stream of (seed, i) alone.
 
-    The solution holds the lowest of the final states, their steepest descents and their neighbors, and up to 512 bits
-    those after exchanges of two or three bits. ``info["success_probability"]`` is the share of reads that reached the
-    lowest energy of all reads. Reference: Kirkpatrick, Gelatt and Vecchi, Science 1983.
-
-    Kernels run on ``torch.get_num_threads()`` threads of the CPU, and the result does not depend on their number. QUBOs
-    on an NVIDIA GPU stay there, with other random numbers; reads descend in cold sweeps, and no bits are exchanged.
+    The solution holds the lowest states in and around the final ones.
+    ``info["success_probability"]`` is the share of reads at the lowest energy. QUBOs on an NVIDIA
+    GPU stay there, with other random numbers. Reference: Kirkpatrick, Gelatt and Vecchi, Science
+    220, 671 (1983).
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> SimulatedAnnealing(reads=10, sweeps=100, seed=0)(A).states.tolist()
@@ -72,10 +70,9 @@ class SimulatedAnnealing(QuboSolver):
     def sample(self, A: Qubo, beta: float | None = None, *, initial: Tensor | None = None) -> Tensor:
         """Return the final states of all reads ``[batch, reads, n]`` in A's dtype.
 
-        Reads begin at random bits, or at ``initial``, 0 and 1 of shape ``[batch, reads, n]``. With ``beta`` they are
-        draws from p(x) ∝ exp(-β xᵀAx): β grows to this value over the first half of the sweeps and stays there.
-        If barriers are too high for the second half to cross, reads stay in their valleys; more sweeps help, and
-        :func:`qubolearn.solvers.pair_marginals` is exact for small n.
+        Reads begin at random bits or at ``initial``. With ``beta`` they are draws from p(x) ∝
+        exp(-β xᵀAx), unless barriers are too high: β grows to this value in the first half of the
+        sweeps.
         """
         check_qubo(A)
         check_numbers(beta=1.0 if beta is None else beta)
@@ -83,7 +80,7 @@ class SimulatedAnnealing(QuboSolver):
         if initial is not None:
             check_plain("initial", initial)
             if tuple(initial.shape) != shape or not bool(((initial == 0) | (initial == 1)).all()):
-                raise QubolearnError(f"initial states {list(initial.shape)}; expected 0 and 1 of shape {list(shape)}")
+                raise QubolearnError(f"initial is {list(initial.shape)}; expected 0 and 1 {list(shape)}")
         A = A.detach()
         self._check_memory(A, 1 + A.dtype.itemsize)
         if available(A.device):
@@ -105,7 +102,6 @@ class SimulatedAnnealing(QuboSolver):
         return SearchResult(states, self._info(success), energies=energy)
 
     def _search_on_gpu(self, A: Qubo, seeds: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the lowest states ``[batch, count, n]``, their energies, and the share of reads at the lowest."""
         qubos, ranges, scale = _on_gpu(A)
         reads = qubos.anneal(self._betas(ranges, scale, None), seeds, self.reads, descent=DESCENT)
         cold = ranges.new_full((len(A), DESCENT), torch.inf, dtype=torch.float32)
@@ -121,22 +117,23 @@ class SimulatedAnnealing(QuboSolver):
         return states, low, reached.mean(1, dtype=torch.float64)
 
     def search_reads(self, A: Qubo) -> SearchResult:
-        """Return all reads and the lowest state around them, for callers with their own local search."""
+        """Return all reads and the lowest state around them."""
         if available(A.device):
             return SearchResult(self._read_on_gpu(A, descent=DESCENT), self._info())
         self._check_memory(A, 1, SEEN_BYTES * thread_count())
         reads, states, success = self._refined(A, 1, exchanges=False)
         return SearchResult(torch.cat([states, reads], 1), self._info(success))
 
-    def search_limited(self, A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities) -> SearchResult:
-        """Search the states that clamp ``[batch, n]``, groups and inequalities allow."""
+    def search_limited(
+        self, A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities
+    ) -> SearchResult:
         from qubolearn.solvers.inequalities import anneal_constrained
 
         self._check_memory(A, 2)
         return anneal_constrained(A, count, clamp, groups, limits, self.reads, self.sweeps, self.seed)
 
     def _refined(self, A: Qubo, count: int, exchanges: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """Return reads ``[batch, reads, n]``, the lowest states ``[batch, count, n]`` around them, and success."""
+        """Return reads, the lowest states around them, and the success rates."""
         qubos = _on_cpu(A.to("cpu"))
         reads = self._read(qubos, A.shape[2])
         states, success = qubos.refine(reads.numpy(), count, exchanges)
@@ -147,14 +144,12 @@ class SimulatedAnnealing(QuboSolver):
         return info if success is None else {**info, "success_probability": success}
 
     def _check_memory(self, A: Qubo, bytes_per_bit: int, bytes_per_read: int = 0) -> None:
-        what = f"{counted(self.reads, 'read')} of {counted(len(A), 'QUBO')} of n={A.shape[2]} bits"
         needed = self.reads * (len(A) * A.shape[2] * bytes_per_bit + bytes_per_read)
-        check_memory(needed, what, "request fewer, or solve fewer at once")
+        check_memory(needed, A, self.reads)
 
     def _read(
         self, qubos: DenseForm | SparseForm, n: int, beta: float | None = None, initial: Tensor | None = None
     ) -> Tensor:
-        """Return the final states of all reads: int8 ``[batch, reads, n]``."""
         batch = len(qubos.scale)
         reads = np.zeros((batch, self.reads, n), np.int8)
         if initial is not None:
@@ -170,7 +165,7 @@ class SimulatedAnnealing(QuboSolver):
     def _read_on_gpu(
         self, A: Qubo, beta: float | None = None, initial: Tensor | None = None, descent: int = 0
     ) -> Tensor:
-        """Return the final states of all reads of QUBOs on an NVIDIA GPU, and those after a descent."""
+        """Return the final states of all reads, and those after a descent."""
         qubos, ranges, scale = _on_gpu(A)
         given = None if initial is None else initial.to(A.device)
         betas = self._betas(ranges, scale, beta)
@@ -180,7 +175,6 @@ class SimulatedAnnealing(QuboSolver):
         return torch.from_numpy(instance_seeds(self.seed, len(A)).astype(np.int64)).to(A.device)
 
     def _betas(self, ranges: Tensor, scale: Tensor, beta: float | None) -> Tensor:
-        """Return β of every sweep ``[batch, sweeps]``."""
         betas, steps = self._schedule(ranges, scale, beta)
         end = (self.sweeps - 1) / steps
         share = torch.linspace(0, end, self.sweeps, device=betas.device, dtype=betas.dtype).clamp(max=1)
@@ -188,16 +182,12 @@ class SimulatedAnnealing(QuboSolver):
         return torch.lerp(logarithms[:, :1], logarithms[:, 1:], share).exp()
 
     def _schedule(self, default: Tensor, scale: Tensor, beta: float | None) -> tuple[Tensor, int]:
-        """Return the first and the last β ``[batch, 2]`` for scaled QUBOs, and the sweeps between them.
-
-        ``default [batch, 2]`` is neal's range. With ``beta``, half of the sweeps lead there.
-        """
+        """Return the first and last β ``[batch, 2]``, and the sweeps between."""
         if beta is not None:
             last = beta * scale
             betas = torch.stack([torch.minimum(default[:, 0], last), last], 1)
             return betas.clamp(1e-300, 1e300), max(1, self.sweeps // 2)
-        given = self.beta_range
-        betas = default
+        given, betas = self.beta_range, default
         if given is not None and not isinstance(given, str):
             betas = torch.stack([scale * given[0], scale * given[1]], 1)
         if self.sweeps == 1:
@@ -206,7 +196,7 @@ class SimulatedAnnealing(QuboSolver):
 
 
 def _on_gpu(A: Qubo) -> tuple[Any, Tensor, Tensor]:
-    """Return the form of A that a GPU anneals, neal's β ranges ``[batch, 2]`` of it, and its scale ``[batch]``."""
+    """Return the form of A that a GPU anneals, its β ranges and its scale."""
     if isinstance(A, SparseQubo) and takes_lists(A.linear, A.edges):
         from qubolearn.gpu.sparse_annealing_triton import SparseQubos
 
@@ -230,16 +220,17 @@ def _on_cpu(A: Qubo) -> DenseForm | SparseForm:
         edges = int((coupled | coupled.mT).sum() - coupled.diagonal().sum()) // 2
     else:
         edges = n * n
-    # Measured: an update takes 0.09 + 0.021 d ns by lists of d neighbors, and 0.0055 n ns by tables of all couplings.
+    # Measured: an update takes 0.09 + 0.021 d ns by lists, 0.0055 n ns by tables.
     return SparseForm.make(A) if 2 * edges < n * (n / 4 - 4) else DenseForm(as_dense(A))
 
 
 def default_beta_range(A: Qubo) -> Tensor:
-    """Return neal's first and last β ``[batch, 2]``, float64, for each QUBO of A, ``[batch, n, n]`` or sparse.
+    """Return neal's first and last β ``[batch, 2]``, float64, for each QUBO.
 
-    At the first β even the largest ΔE, 2 max_i (|b_i| + Σ_j |J_ij|), is accepted every second time. At the last one
-    the spins with the smallest coefficient m flip away with probability 0.01 in all: #spins · exp(-2βm) = 0.01.
-    Coefficients below 1e-12 of the largest field count as zero: they are rounding errors of QUBO -> Ising.
+    At the first β even the largest ΔE, 2 max_i (|b_i| + Σ_j |J_ij|), is accepted every second time.
+    At the last one the spins with the smallest coefficient m flip with probability 0.01 in all:
+    #spins · exp(-2βm) = 0.01. Coefficients below 1e-12 of the largest field are rounding errors and
+    count as zero.
     """
     qubos = _on_cpu(A.detach().to("cpu"))
     return torch.from_numpy(qubos.beta_ranges / qubos.scale[:, None])

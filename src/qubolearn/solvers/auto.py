@@ -1,4 +1,4 @@
-"""The default solver for a QUBO, chosen by the measured curves of docs/solvers.md."""
+"""The default solver, chosen by the measured curves of docs/solvers.md."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["CHOICES", "AutoSolver", "Choice", "auto_solver"]
 
 
 class Choice(NamedTuple):
-    """A solver, and the largest log2 of the number of allowed states and neighbors per bit for which it is used."""
+    """A solver, and its limits of allowed states (log2) and neighbors per bit."""
 
     groups: bool
     bits: float
@@ -32,7 +32,7 @@ class Choice(NamedTuple):
     neighbors: float = math.inf
 
 
-#: The first line that fits is used. Without groups, bits are those that are not clamped.
+#: The first line that fits is used. Without groups, clamped bits do not count.
 CHOICES = (
     Choice(False, 24, ExhaustiveSearch()),
     Choice(False, 128, SimulatedAnnealing(reads=32, sweeps=250)),
@@ -45,24 +45,27 @@ CHOICES = (
 )
 
 
-#: Up to this log2 of the number of states, QUBOs under inequalities are solved exactly.
+#: Under inequalities: exact up to this log2 of states, then this solver.
 EXACT_CONSTRAINED_BITS = 20
-#: What searches QUBOs under inequalities, and after tempering those with groups.
 CONSTRAINED = PopulationAnnealing(sweeps=1000)
 
 
 def auto_solver(
-    n: int, seed: int | None = 0, groups: Groups | None = None, clamp: Tensor | None = None, neighbors: float = math.inf
+    n: int,
+    seed: int | None = 0,
+    groups: Groups | None = None,
+    clamp: Tensor | None = None,
+    neighbors: float = math.inf,
 ) -> QuboSolver:
-    """Return exhaustive search if it takes milliseconds, otherwise what was best in its time on such QUBOs.
+    """Return exhaustive search if it takes milliseconds, else the best solver by measurement.
 
     Args:
         n: the number of bits.
         seed: the seed of solvers that draw random numbers.
-        groups: the one-hot groups, which tempering never breaks.
-        clamp: the values of clamped bits, ``[batch, n]`` with -1 for free ones; the instance with the most free bits
-            decides.
-        neighbors: the mean number of neighbors of a bit, by default many; twice that for fractional couplings.
+        groups: the one-hot groups.
+        clamp: the values of clamped bits, ``[batch, n]`` with -1 for free ones.
+        neighbors: the mean number of neighbors of a bit, by default many; twice that for fractional
+            couplings.
 
     >>> auto_solver(8), auto_solver(40)
     (ExhaustiveSearch(max_bits=None), SimulatedAnnealing(reads=32, sweeps=250, beta_range=None, seed=0))
@@ -79,10 +82,7 @@ def auto_solver(
 
 
 def _neighbors(A: Qubo) -> float:
-    """Return the mean number of neighbors of a bit; on a GPU infinity: there annealing is chosen.
-
-    Neighbors by fractional couplings count twice: populations update integers faster.
-    """
+    """Return the mean neighbors of a bit, twice for fractions, infinity on a GPU."""
     n = A.shape[2]
     if not A.is_cpu or n <= CHOICES[1].bits:
         return math.inf
@@ -95,12 +95,9 @@ def _neighbors(A: Qubo) -> float:
 
 
 def _explained(info: Mapping[str, Any], solver: QuboSolver, A: Qubo, why: str = "") -> dict[str, Any]:
-    """Return the info with the solver that was chosen, and why."""
-    neighbors = _neighbors(A)
-    density = (
-        f" with {neighbors:.3g} neighbors on average (fractional ones count twice)" if math.isfinite(neighbors) else ""
-    )
-    return {**info, "choice": f"{solver!r} for {A.shape[2]} bits{density}{why}"}
+    if math.isfinite(neighbors := _neighbors(A)):
+        why = f" with {neighbors:.3g} neighbors on average (fractional ones count twice){why}"
+    return {**info, "choice": f"{solver!r} for {A.shape[2]} bits{why}"}
 
 
 @dataclass(frozen=True)
@@ -108,12 +105,12 @@ class AutoSolver(QuboSolver):
     """Solve with :func:`auto_solver` for each batch, its clamps, groups and inequalities.
 
     ``info["choice"]`` names the solver and the reason, ``info["source"]`` shows if it is exact.
-    QUBOs with groups are tempered, and then searched by a population unless tempering reached a proven lower bound.
-    Neither is better on all problems: tempering wins on Sudoku and Potts glasses, the population on assignments.
+    QUBOs with groups are tempered, then searched by a population unless a lower bound was reached.
+    Selection by features of a problem: Rice, Advances in Computers 15, 65 (1976).
 
     Args:
         seed: the seed of solvers that draw random numbers.
-        seconds: a time for the batch, in place of the sweeps chosen by size. The result then depends on the machine.
+        seconds: a time for the batch instead of sweeps. The result then depends on the machine.
 
     >>> import torch
     >>> A = -torch.eye(3)[None]
@@ -134,40 +131,47 @@ class AutoSolver(QuboSolver):
         found = self._timed(solver, lambda solver: solver.search(given, count))
         return found._replace(info=_explained(found.info, solver, A))
 
-    def search_limited(self, A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities) -> SearchResult:
-        """Search the states that clamp, groups and inequalities allow, exactly if there are at most 2**20."""
+    def search_limited(
+        self, A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities
+    ) -> SearchResult:
         exact = float(allowed_bits(clamp, groups).max()) <= EXACT_CONSTRAINED_BITS
         solver = ExhaustiveSearch() if exact else CONSTRAINED.with_seed(self.seed)
         found = self._timed(solver, lambda solver: solver.search_limited(A, count, clamp, groups, limits))
         return found._replace(info=_explained(found.info, solver, A, " under inequalities"))
 
     def search_held(self, A: Qubo, count: int, clamp: Tensor, groups: Groups) -> SearchResult:
-        """Search the states that clamp ``[batch, n]`` and groups allow."""
         solver = auto_solver(A.shape[2], self.seed, groups, clamp, _neighbors(A))
         tempers = isinstance(solver, ParallelTempering)
-        first = self._timed(solver, lambda solver: _held(A, solver, count, clamp, groups), 0.5 if tempers else 1.0)
+        first = self._held(solver, A, count, clamp, groups, 0.5 if tempers else 1.0)
         if not tempers:
             why = " with clamps" + (" and groups" if len(groups) else "")
             return first._replace(info=_explained(first.info, solver, A, why))
         form = SparseForm.make(A, groups)
-        proven = (form.lower_bounds(clamp.numpy()) + form.tolerance()) * form.scale
-        left = (best_distinct(A, first.states, 1).energies[:, 0].cpu() > torch.from_numpy(proven)).nonzero()[:, 0]
+        proven = torch.from_numpy((form.lower_bounds(clamp.numpy()) + form.tolerance()) * form.scale)
+        lowest = best_distinct(A, first.states, 1).energies[:, 0].cpu()
+        left = (lowest > proven).nonzero()[:, 0]
         states, second = first.states, CONSTRAINED.with_seed(self.seed)
         if len(left):
             there = left.to(A.device)
-            more = self._timed(second, lambda solver: _held(A[there], solver, count, clamp[left], groups), 0.5).states
+            more = self._held(second, A[there], count, clamp[left], groups, 0.5).states
             states = torch.cat([states, states[:, :1].repeat(1, more.shape[1], 1)], 1)
             states[there, first.states.shape[1] :] = more
         also = f" with groups, then {second!r} for those not proven lowest"
         return SearchResult(states, _explained(first.info, solver, A, also))
 
-    def _timed(self, solver: QuboSolver, search: Callable[[Any], SearchResult], share: float = 1.0) -> SearchResult:
-        """Search with a solver, or with more and more of its sweeps for this share of the seconds."""
+    def _held(
+        self, solver: QuboSolver, A: Qubo, count: int, clamp: Tensor, groups: Groups, share: float
+    ) -> SearchResult:
+        def search(solver: QuboSolver) -> SearchResult:
+            found = solve_constrained(A, solver, count, clamp, groups)
+            return SearchResult(found.states, found.info)
+
+        return self._timed(solver, search, share)
+
+    def _timed(
+        self, solver: QuboSolver, search: Callable[[Any], SearchResult], share: float = 1.0
+    ) -> SearchResult:
+        """Search with a solver, or for this share of the seconds."""
         if self.seconds is None or isinstance(solver, ExhaustiveSearch):
             return search(solver)
         return search_for(share * self.seconds, lambda sweeps: search(replace(solver, sweeps=sweeps)))  # type: ignore[type-var]
-
-
-def _held(A: Qubo, solver: QuboSolver, count: int, clamp: Tensor, groups: Groups) -> SearchResult:
-    found = solve_constrained(A, solver, count, clamp, groups)
-    return SearchResult(found.states, found.info)

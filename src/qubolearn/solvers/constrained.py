@@ -1,13 +1,11 @@
-"""Solve with clamped bits and one-hot groups by any solver, which receives what is left of the QUBO.
+"""Solve with clamped bits and one-hot groups by any solver, which receives the free bits.
 
-Methods by which a solver supports more:
+A solver may implement more:
 
-- ``search_held(A, count, clamp, groups)`` takes the whole QUBO, ``clamp [batch, n]`` and groups (tempering);
-- ``search_groups(A, count, groups)`` takes QUBOs without clamped bits, whose groups are consecutive bits from bit 0 on
-  (exhaustive search);
-- ``search_limited(A, count, clamp, groups, limits)`` takes inequalities as well (annealing, exhaustive search);
-  populations also take groups by it;
-- ``search_reads(A)`` returns all reads of a QUBO with penalties for its groups, each of which is repaired (annealing).
+- ``search_held(A, count, clamp, groups)``, with the whole QUBO;
+- ``search_groups(A, count, groups)``: groups of consecutive bits from bit 0 on;
+- ``search_limited(A, count, clamp, groups, limits)``, with inequalities as well;
+- ``search_reads(A)`` returns all reads under penalties, each of which is repaired.
 
 For any other solver groups become penalties, and its answers are repaired.
 """
@@ -19,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -41,7 +38,7 @@ from qubolearn.qubo import (
     reduced,
     with_penalties,
 )
-from qubolearn.solvers.contract import Solution, Solver, best_distinct, solve
+from qubolearn.solvers.contract import Solution, Solver, best_distinct
 from qubolearn.solvers.forms import SparseForm
 
 
@@ -53,7 +50,7 @@ def solve_constrained(
     groups: Groups | None = None,
     constraints: Sequence[LinearConstraint] = (),
 ) -> Solution:
-    """Solve as :func:`qubolearn.solve` does, with clamped bits, groups or inequalities."""
+    """Solve with clamped bits, groups or inequalities."""
     check_solvable(A)
     A, (batch, _, n) = A.detach(), A.shape
     groups = as_groups(groups)
@@ -66,7 +63,7 @@ def solve_constrained(
         limits = Inequalities(constraints, batch, n)
         limits.check_possible(held, groups)
         if not hasattr(solver, "search_limited"):
-            raise QubolearnError(f"{solver!r} does not support constraints; use AutoSolver or SimulatedAnnealing")
+            raise QubolearnError(f"{solver!r} does not support constraints; use AutoSolver")
         found = solver.search_limited(A.to("cpu"), count, held, groups, limits)
         return best_distinct(A, found.states, count, found.info, found.distinct)
     if not bool((held == FREE).any()):
@@ -85,7 +82,7 @@ def solve_constrained(
 
 @dataclass(frozen=True)
 class Constrained:
-    """A solver with fixed clamps, groups and inequalities, called as any other solver."""
+    """A solver with fixed clamps, groups and inequalities."""
 
     solver: Solver
     clamp: Clamp | None
@@ -93,42 +90,39 @@ class Constrained:
     constraints: Sequence[LinearConstraint] = ()
 
     def __call__(self, A: Qubo, count: int = 2) -> Solution:
-        return solve(A, self.solver, count, clamp=self.clamp, groups=self.groups, constraints=self.constraints)
+        return solve_constrained(A, self.solver, count, self.clamp, self.groups, self.constraints)
 
     def sample(self, A: Qubo, beta: float | None = None) -> Tensor:
-        """Return reads ``[batch, reads, n]`` among the allowed states; requires a solver with ``search_held``."""
+        """Return reads ``[batch, reads, n]`` among the allowed states."""
         if len(self.constraints) or not hasattr(self.solver, "search_held"):
-            raise QubolearnError(f"{self.solver!r} cannot sample with clamps and groups; use ParallelTempering")
+            raise QubolearnError(f"{self.solver!r} samples no clamps or groups; use ParallelTempering")
         reads: Tensor = self.solver.sample(A, beta, clamp=self.clamp, groups=self.groups)  # type: ignore[attr-defined]
         return reads
 
 
 def _check_count(clamp: Tensor, groups: Groups, count: int) -> None:
-    """Raise unless every instance has ``count`` allowed states."""
     check_counts(count=count)
     bits = allowed_bits(clamp, groups)
     few = bits < math.log2(count) - 1e-9
     if bool(few.any()):
         row = int(few.nonzero()[0])
         left = round(2 ** bits[row].item())
-        raise QubolearnError(f"count={count} states requested, but clamps and groups of instance {row} allow {left}")
+        raise QubolearnError(f"count={count}, but clamps and groups of instance {row} allow {left} states")
 
 
 def _solve_part(part: Reduced, solver: Solver, count: int) -> tuple[Tensor, Mapping[str, Any]]:
-    """Return ``count`` states ``[b, count, f]`` of the free bits, and the solver's info."""
+    """Return states ``[b, count, f]`` of the free bits, and the solver's info."""
     if part.A.shape[2] == 0:
         return torch.zeros(len(part.rows), 1, 0), {}
     if not len(part.groups):
         solution = solver(part.A, count)
         return solution.states, solution.info
     if hasattr(solver, "search_groups"):
-        dense, groups, order = in_order(part)
-        found = solver.search_groups(dense, count, groups)
-        best = best_distinct(dense, found.states, count, distinct=found.distinct).states
-        return best[:, :, order.argsort()], found.info
+        dense = as_dense(part.A)
+        found = solver.search_groups(dense, count, part.groups)
+        return best_distinct(dense, found.states, count, distinct=found.distinct).states, found.info
     if hasattr(solver, "search_limited") and not hasattr(solver, "search_reads"):
-        batch, _, bits = part.A.shape
-        free, none = torch.full((batch, bits), FREE, dtype=torch.int8), Inequalities((), batch, bits)
+        free, none = as_clamp(None, *part.A.shape[:2]), Inequalities((), *part.A.shape[:2])
         found = solver.search_limited(part.A.to("cpu"), count, free, part.groups, none)
         return best_distinct(part.A, found.states, count).states, found.info
     penalized, _ = with_penalties(part.A, part.groups)
@@ -139,25 +133,14 @@ def _solve_part(part: Reduced, solver: Solver, count: int) -> tuple[Tensor, Mapp
     return _repaired(part, solution.states, count), solution.info
 
 
-def in_order(part: Reduced) -> tuple[Tensor, Groups, Tensor]:
-    """Return dense QUBOs with bits sorted by group, those in no group last; the groups; and the order ``[f]``."""
-    number = part.groups.of_bits(part.A.shape[2])
-    order = torch.where(number < 0, len(part.groups), number).argsort(stable=True)
-    sizes = [len(group) for group in part.groups.members]
-    ends = np.cumsum(sizes).tolist()
-    groups = Groups(range(end - size, end) for size, end in zip(sizes, ends, strict=True))
-    place = order.to(part.A.device)
-    return as_dense(part.A)[:, place][:, :, place], groups, order
-
-
 def _repaired(part: Reduced, states: Tensor, count: int) -> Tensor:
-    """Return the ``count`` lowest allowed states in and around states ``[b, c, f]``."""
+    """Return the lowest allowed states in and around states ``[b, c, f]``."""
     reads = states.cpu().to(torch.int8).contiguous().numpy()
     return torch.from_numpy(SparseForm.make(part.A, part.groups).refine(reads, count)[0])
 
 
 def _joined(infos: Sequence[tuple[Tensor, Mapping[str, Any]]], batch: int) -> dict[str, Any]:
-    """Join the info of all parts: values per instance in the order of the batch, other values of the first part."""
+    """Join the info of all parts: values per instance, others of the first."""
     joined: dict[str, Any] = {}
     for rows, info in infos:
         for key, value in info.items():

@@ -1,4 +1,4 @@
-"""The contract of all solvers: ``solver(A, count) -> Solution``, and the code that every solver shares."""
+"""The contract of all solvers: ``solver(A, count) -> Solution``."""
 
 from __future__ import annotations
 
@@ -28,26 +28,32 @@ from qubolearn.qubo import (
     flip_costs,
 )
 
-__all__ = ["QuboSolver", "SamplingSolver", "SearchResult", "Solution", "Solver", "instance_seeds", "seeded", "solve"]
+__all__ = [
+    "QuboSolver",
+    "SamplingSolver",
+    "SearchResult",
+    "Solution",
+    "Solver",
+    "instance_seeds",
+    "seeded",
+    "solve",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 #: The largest β|A_ij| that samplers take.
 MAX_EXPONENT = 1e37
-#: Searches for some seconds begin with this many sweeps, and grow at most by this factor to the last one.
+#: Timed searches begin with this many sweeps and grow by at most this factor.
 FIRST_SWEEPS, MAX_GROWTH = 100, 20
 
 
 def eager(function: Callable[P, T]) -> Callable[P, T]:
-    """Run a function as written even inside ``torch.compile``, which breaks its graph here.
-
-    ``torch.compiler.disable`` does the same, but takes seconds to load torch's compiler when it is applied.
-    """
+    """Run a function as written even inside ``torch.compile``, which breaks its graph here."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling():  # disable takes seconds to load
             disabled: Callable[P, T] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
             return disabled(*args, **kwargs)
         return function(*args, **kwargs)
@@ -56,7 +62,7 @@ def eager(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def instance_seeds(seed: int | None, batch: int) -> npt.NDArray[np.uint32]:
-    """Return independent seeds ``[batch]`` below 2**32; that of instance i depends on (seed, i) only. None is random.
+    """Return seeds ``[batch]`` below 2**32; each depends on (seed, i) only. None is random.
 
     >>> instance_seeds(7, 2).tolist() == instance_seeds(7, 5)[:2].tolist()
     True
@@ -68,9 +74,9 @@ def instance_seeds(seed: int | None, batch: int) -> npt.NDArray[np.uint32]:
 
 @dataclass(frozen=True)
 class Solution:
-    """The ``count`` lowest distinct states that a solver found for each QUBO, best first.
+    """The ``count`` lowest distinct states of each QUBO, best first.
 
-    It unpacks into its two tensors: ``states, energies = solver(A)``.
+    Unpack it into two tensors: ``states, energies = solver(A)``.
 
     >>> from qubolearn.solvers import ExhaustiveSearch
     >>> solution = ExhaustiveSearch()(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), count=1)
@@ -80,21 +86,21 @@ class Solution:
 
     states: Tensor  # [batch, count, n], 0 or 1 in A's dtype, on A's device
     energies: Tensor  # [batch, count], float64, xᵀAx of these states, ascending
-    info: Mapping[str, Any] = field(default_factory=dict)  # further measurements of the solver, e.g. "source"
+    info: Mapping[str, Any] = field(default_factory=dict)  # such as "source"
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter((self.states, self.energies))
 
     def __repr__(self) -> str:
         batch, count, n = self.states.shape
-        span = f", energies {self.energies.min().item():g} to {self.energies.max().item():g}" if batch * count else ""
-        return f"Solution({batch} x {count} states of {n} bits{span}, source {self.info.get('source', 'unknown')})"
+        source = self.info.get("source", "unknown")
+        return f"Solution({batch} x {count} states of {n} bits, source {source})"
 
 
 class Solver(Protocol):
     """Any callable of this form is a solver; :class:`QuboSolver` provides the checks.
 
-    A solver that draws random numbers also has ``with_seed(seed)``, see :meth:`QuboSolver.with_seed`.
+    A solver that draws random numbers also has :meth:`QuboSolver.with_seed`.
 
     >>> def zeros_first(A, count=2):  # a solver that always returns the first states in binary order
     ...     states = torch.eye(A.shape[2]).cumsum(0)[:count].expand(len(A), -1, -1).to(A)
@@ -104,19 +110,19 @@ class Solver(Protocol):
     """
 
     def __call__(self, A: Qubo, count: int = 2) -> Solution:
-        """Return the ``count`` lowest states that the solver finds for each QUBO of A, ``[batch, n, n]`` or sparse."""
+        """Return the ``count`` lowest states of each QUBO, ``[batch, n, n]`` or sparse."""
         ...
 
 
 @runtime_checkable
 class SamplingSolver(Solver, Protocol):
-    """A solver that can also return every state that it read."""
+    """A solver that can also return all of its reads."""
 
     def sample(self, A: Qubo, beta: float | None = None) -> Tensor:
-        """Return all reads of each QUBO, repeats included: ``[batch, reads, n]`` in A's dtype.
+        """Return all reads of each QUBO: ``[batch, reads, n]`` in A's dtype.
 
-        With ``beta`` the reads are draws from p(x) ∝ exp(-β xᵀAx); a solver that cannot draw at a chosen temperature
-        raises :class:`~qubolearn.errors.QubolearnError`.
+        With ``beta`` the reads are draws from p(x) ∝ exp(-β xᵀAx), or the solver raises
+        :class:`~qubolearn.errors.QubolearnError`.
         """
         ...
 
@@ -124,21 +130,18 @@ class SamplingSolver(Solver, Protocol):
 class SearchResult(NamedTuple):
     """Raw search output, before ranking."""
 
-    states: Tensor  # [batch, candidates >= count, n], any dtype, any order, repeats allowed
+    states: Tensor  # [batch, candidates >= count, n], any dtype and order
     info: Mapping[str, Any]
-    distinct: bool = False  # True if no state occurs twice among the candidates of an instance
-    energies: Tensor | None = None  # [batch, count], float64, ascending, if the candidates are the final answer
+    distinct: bool = False  # True if no candidate repeats
+    energies: Tensor | None = None  # [batch, count], float64, ascending, if final
 
 
 class NothingFoundError(QubolearnError):
-    """No state that satisfies the constraints was found; more sweeps may find one."""
+    """No state that satisfies the constraints was found; more sweeps may help."""
 
 
 def search_for(seconds: float, search: Callable[[int], SearchResult]) -> SearchResult:
-    """Call ``search(sweeps)`` with more and more sweeps until the seconds are spent; return all candidates.
-
-    A search of fewer sweeps than requested, in ``info["sweeps"]``, has reached its target and is the last one.
-    """
+    """Call ``search`` with growing sweeps until time or target is reached."""
     began, sweeps, found = time.perf_counter(), FIRST_SWEEPS, []
     while True:
         start, ends = time.perf_counter(), False
@@ -161,8 +164,8 @@ def search_for(seconds: float, search: Callable[[int], SearchResult]) -> SearchR
 class QuboSolver(ABC):
     """A solver as a value: subclasses are frozen dataclasses that implement :meth:`search`.
 
-    The call checks A, and recomputes and ranks every energy in float64, so that no search can return a non-finite,
-    mis-ranked or duplicate answer. Sparse QUBOs become dense unless ``takes_sparse`` is set.
+    The call checks A, and recomputes and ranks every energy in float64. Sparse QUBOs become dense
+    unless ``takes_sparse`` is set.
 
     >>> @dataclass(frozen=True)
     ... class OneFlip(QuboSolver):
@@ -205,36 +208,32 @@ class QuboSolver(ABC):
 
     @abstractmethod
     def search(self, A: Tensor, count: int) -> SearchResult:
-        """Return candidates for the ``count`` lowest states of A ``[batch, n, n]``: finite, detached, batch >= 1."""
+        """Return candidates for the ``count`` lowest states of finite, detached A."""
 
 
 def seeded(solver: Solver, seed: int) -> Solver:
-    """Return a solver with a seed; solvers without ``with_seed`` stay as they are."""
+    """Return a solver with a seed; solvers without ``with_seed`` stay unchanged."""
     with_seed = getattr(solver, "with_seed", None)
     if with_seed is None:
         return solver
-    contract = "expected with_seed(seed) to return a seeded solver"
     try:
         found: Any = with_seed(seed)
     except TypeError as error:
-        raise QubolearnError(f"with_seed({seed}) of the solver {solver!r} fails: {error}; {contract}") from error
+        found = error
     if not callable(found):
-        raise QubolearnError(f"with_seed({seed}) of the solver {solver!r} returned {found!r}; {contract}")
+        raise QubolearnError(f"with_seed({seed}) of {solver!r} gives {found!r}; expected a seeded solver")
     return found  # type: ignore[no-any-return]
 
 
 def no_temperature(solver: str, beta: float) -> QubolearnError:
-    """Return the error of a ``sample`` that cannot draw at a chosen temperature."""
     return QubolearnError(f"beta={beta}, but {solver} cannot draw at a chosen temperature; use annealing")
 
 
 def check_exponents(beta: float, scale: npt.NDArray[np.float64]) -> None:
-    """Raise if β times the largest entries ``scale [batch]`` exceeds what the float32 kernels of samplers can hold."""
+    """Raise if β times the largest entries ``scale [batch]`` exceeds float32."""
     if (largest := beta * float(scale.max(initial=0.0))) > MAX_EXPONENT:
-        raise QubolearnError(
-            f"beta={beta} times the largest |A_ij| is {largest:.1e} (limit {MAX_EXPONENT:g}); lower beta, or the "
-            "entries that forbid states"
-        )
+        size = f"{largest:.1e} (limit {MAX_EXPONENT:g})"
+        raise QubolearnError(f"beta={beta} times the largest |A_ij| is {size}; lower one of them")
 
 
 def solve(
@@ -246,24 +245,24 @@ def solve(
     groups: Groups | None = None,
     constraints: Sequence[LinearConstraint] = (),
 ) -> Solution:
-    """Return the ``count`` lowest states that the solver finds for each QUBO in A, best first.
+    """Return the ``count`` lowest states that the solver finds for each QUBO, best first.
 
     Args:
         A: QUBOs ``[batch, n, n]``, or sparse ones.
         solver: any solver; all of them support ``clamp`` and ``groups``.
         count: the number of distinct states per QUBO.
-        clamp: bits with known values: a tensor of 0, 1 and -1 (free), ``[batch, n]`` or ``[n]``, or a mapping
-            ``{bit: value}`` for the whole batch.
+        clamp: bits with known values: a tensor of 0, 1 and -1 (free), ``[batch, n]`` or ``[n]``, or
+            a mapping ``{bit: value}``.
         groups: sets of bits of which exactly one is 1.
-        constraints: inequalities a·x <= b (:class:`qubolearn.qubo.LinearConstraint`), for annealing,
-            populations, exact search and ``auto``.
+        constraints: inequalities a·x <= b (:class:`qubolearn.qubo.LinearConstraint`), for
+            annealing, populations, exact search and ``auto``.
 
     Returns:
-        States ``[batch, count, n]`` of all bits, and their energies ``[batch, count]`` under the whole QUBO.
+        States ``[batch, count, n]`` of all bits, and their energies ``[batch, count]``.
 
     Raises:
-        QubolearnError: If A is not finite or too large for the solver, there are fewer than ``count`` states, or none
-            was found that satisfies the constraints.
+        QubolearnError: If A is not finite or too large for the solver, or fewer than ``count``
+            allowed states exist or are found.
 
     >>> from qubolearn.solvers import ExhaustiveSearch
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
@@ -284,7 +283,6 @@ def solve(
 
 
 def check_solver(solver: object) -> None:
-    """Raise if a name, a class or anything else is passed as a solver."""
     if isinstance(solver, str):
         raise QubolearnError(f"solver={solver!r} is a name; pass a solver, e.g. make_solver({solver!r})")
     if isinstance(solver, type):
@@ -296,24 +294,22 @@ def check_solver(solver: object) -> None:
 def best_distinct(
     A: Qubo, candidates: Tensor, count: int, info: Mapping[str, Any] | None = None, distinct: bool = False
 ) -> Solution:
-    """Rank candidates ``[batch, c, n]`` by their float64 energy and keep the ``count`` best distinct ones.
+    """Rank candidates ``[batch, c, n]`` in float64 and keep the ``count`` best distinct ones.
 
-    With ``distinct=True`` the caller guarantees that no candidate repeats, and a GPU skips the check.
+    With ``distinct=True`` the caller guarantees that no candidate repeats.
     """
     if isinstance(A, Tensor) and A.is_cpu:
         states, energy, found = _ranked(A.detach(), candidates, count)
     else:
         states, energy, found = _ranked_in_torch(A.detach(), candidates, count, distinct)
     if found < count:
-        raise QubolearnError(
-            f"the solver returned {found} distinct states, but count={count} were requested; "
-            "raise its number of reads or request fewer"
-        )
+        remedy = "raise its number of reads, or request fewer"
+        raise QubolearnError(f"the solver found {found} distinct states, not count={count}; {remedy}")
     return Solution(states.to(A.dtype), energy, info or {})
 
 
 def _ranked(A: Tensor, candidates: Tensor, count: int) -> tuple[Tensor, Tensor, int]:
-    """Return states, energies and the least number of distinct states; torch's threads would occupy our cores."""
+    """Return states, energies and the least number of distinct states."""
     values = (A if A.dtype in (torch.float32, torch.float64) else A.float()).contiguous().numpy()
     bits = _bits(candidates)
     batch, _, n = bits.shape
@@ -336,29 +332,33 @@ def _bits(candidates: Tensor) -> npt.NDArray[np.uint8]:
 def lowest_around(
     A: Qubo, states: Tensor, count: int, more: Callable[[Tensor], Tensor] | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the lowest distinct states ``[batch, count, n]`` in and around states, their energies, and those of all.
+    """Return the lowest distinct states ``[batch, count, n]`` in and around states, and energies.
 
-    ``states [batch, r, n]`` are on any device, ``more(x)`` returns others around the lowest, ``[batch, n]``. Neighbors
-    of the lowest are looked at too, so there are enough for count <= n.
+    ``more(x)`` returns descents from each neighbor of the lowest, x ``[batch, n]``, that keep the
+    flipped bit. Else the neighbors are the candidates, enough for count <= n.
     """
     A = A.to(torch.float64)
     bits = states.to(torch.float64)
     energy = _exact_energies(A, bits)
+    if more is not None and count <= 2:  # these are at most as high as its neighbors
+        held = more(_lowest(bits, energy, 1)[0][:, 0]).to(torch.float64)
+        found, low = torch.cat([bits, held], 1), torch.cat([energy, _exact_energies(A, held)], 1)
+        return *_lowest(found, low, count), energy
     best, lowest = _lowest(bits, energy, count)
     parents = best[:, : max(1, count - 1)]
     costs, flipped = flip_costs(A, parents).topk(count, largest=False)
     near = parents[:, :, None].repeat(1, 1, count, 1)
     near.scatter_(3, flipped[..., None], 1 - near.gather(3, flipped[..., None]))
     around = lowest[:, : parents.shape[1], None] + costs
-    found, low = [best, near.flatten(1, 2)], [lowest, around.flatten(1)]
+    others, above = [best, near.flatten(1, 2)], [lowest, around.flatten(1)]
     if more is not None:
-        found.append(more(best[:, 0]).to(torch.float64))
-        low.append(_exact_energies(A, found[-1]))
-    return *_lowest(torch.cat(found, 1), torch.cat(low, 1), count), energy
+        others.append(more(best[:, 0]).to(torch.float64))
+        above.append(_exact_energies(A, others[-1]))
+    return *_lowest(torch.cat(others, 1), torch.cat(above, 1), count), energy
 
 
 def _lowest(bits: Tensor, energy: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the lowest states ``[batch, count, n]``, distinct as long as there are such, and their energies."""
+    """Return the lowest states, distinct if possible, and their energies."""
     found: list[Tensor] = []
     lowest: list[Tensor] = []
     for rank in range(count):
@@ -371,7 +371,6 @@ def _lowest(bits: Tensor, energy: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _ranked_in_torch(A: Qubo, candidates: Tensor, count: int, distinct: bool) -> tuple[Tensor, Tensor, int]:
-    """:func:`_ranked` on any device."""
     bits = candidates.to(A.device, torch.float64)
     energy = _exact_energies(A, bits)
     if distinct:
@@ -385,7 +384,7 @@ def _ranked_in_torch(A: Qubo, candidates: Tensor, count: int, distinct: bool) ->
 
 
 def _exact_energies(A: Qubo, bits: Tensor) -> Tensor:
-    """Return energies ``[batch, c]`` in float64; a few sparse QUBOs at a time, which need memory for every edge."""
+    """Return energies ``[batch, c]`` in float64, a few sparse QUBOs at a time."""
     A = A.to(torch.float64)
     if isinstance(A, Tensor):
         return energies(A, bits)

@@ -1,4 +1,4 @@
-"""dimod in both directions: any ``dimod.Sampler`` as a solver, and any solver as a ``dimod.Sampler``."""
+"""Any ``dimod.Sampler`` as a solver, and any solver as a ``dimod.Sampler``."""
 
 from __future__ import annotations
 
@@ -26,33 +26,41 @@ from qubolearn.kernels import thread_count
 from qubolearn.qubo import Qubo, as_dense, check_qubo, sparse_from_bqm, to_bqm, upper_triangular
 from qubolearn.qubo.interchange import check_bqm
 from qubolearn.solvers.annealing import SimulatedAnnealing
-from qubolearn.solvers.contract import QuboSolver, SearchResult, Solver, check_solver, instance_seeds, no_temperature
+from qubolearn.solvers.contract import (
+    QuboSolver,
+    SearchResult,
+    Solver,
+    check_solver,
+    instance_seeds,
+    no_temperature,
+)
 from qubolearn.solvers.forms import with_second_best
 
 __all__ = ["DimodSolver", "QubolearnSampler", "neal", "path_integral", "tabu"]
 
 Bits = npt.NDArray[np.int8]
 
-#: Packages of samplers that compute locally: their results are marked as simulated.
+#: Packages of local samplers, whose results are marked as simulated.
 _LOCAL_PACKAGES = ("dwave.samplers.", "dimod.")
-#: Samplers that release the GIL while they work and keep no state between calls (as of dwave-samplers 1.8).
+#: Samplers that may run in parallel (as of dwave-samplers 1.8).
 _PARALLEL_PACKAGES = tuple(f"dwave.samplers.{name}." for name in ("sa", "sqa", "tabu", "greedy"))
 _global_generators = threading.Lock()
-#: Seconds between two looks at signals, and to wait for interrupted samplers.
+#: Seconds between checks for signals, and to wait for interrupted samplers.
 STEP, GRACE = 0.1, 0.8
 
 
 @dataclass(frozen=True)
 class DimodSolver(QuboSolver):
-    """Run a ``dimod.Sampler`` on each QUBO of the batch, and complete x⁺ by descents from the neighbors of x*.
+    """Run a ``dimod.Sampler`` on each QUBO, and complete x⁺ by descents from the neighbors of x*.
 
-    If a descent ends below every read, x* is that state. ``info["success_probability"]`` counts the reads alone.
+    A descent may end below every read; ``info["success_probability"]`` counts reads alone.
+    Reference: dimod, https://github.com/dwavesystems/dimod.
 
     Args:
         sampler: any ``dimod.Sampler``.
         parameters: arguments of ``sampler.sample``, such as ``num_reads``.
-        seed: instance i gets a seed derived from (seed, i). For a sampler without a ``seed`` parameter, Python's and
-            NumPy's global generators are seeded for the call and restored after it.
+        seed: instance i gets a seed derived from (seed, i). For samplers without a ``seed``
+            parameter, Python's and NumPy's global generators are seeded during the call.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> neal(reads=10, sweeps=100, seed=0)(A).states.tolist()
@@ -69,16 +77,12 @@ class DimodSolver(QuboSolver):
             if name not in known:
                 raise unknown_name(f"parameter of {self.name}", name, known - {"bqm", "kwargs"})
         if "seed" in self.parameters:
-            raise QubolearnError(
-                f"'seed' in the parameters of {self.name} would give every QUBO the same random numbers; "
-                "pass DimodSolver(..., seed=...)"
-            )
+            raise QubolearnError("the parameter 'seed' seeds all QUBOs alike; pass seed= to DimodSolver")
         check_counts(num_reads=self.parameters.get("num_reads", 1))
         instance_seeds(self.seed, 0)
 
     @property
     def name(self) -> str:
-        """The sampler's class."""
         return type(self.sampler).__name__
 
     def search(self, A: Tensor, count: int) -> SearchResult:
@@ -91,19 +95,19 @@ class DimodSolver(QuboSolver):
         return SearchResult(with_second_best(A, torch.from_numpy(np.stack(states)), count), info)
 
     def sample(self, A: Qubo, beta: float | None = None) -> Tensor:
-        """Return all reads ``[batch, reads, n]`` as they come from the sampler; a ``beta`` raises."""
+        """Return the sampler's reads ``[batch, reads, n]``; a ``beta`` raises."""
         if beta is not None:
             raise no_temperature(self.name, beta)
         check_qubo(A)
         A = as_dense(A)
         reads = self._reads(A.detach())
         if len({len(bits) for bits in reads}) > 1:
-            raise QubolearnError(f"{self.name} returned more reads of some QUBOs than of others; set num_reads")
+            raise QubolearnError(f"{self.name} returned more reads of some QUBOs; set num_reads")
         return torch.from_numpy(np.stack(reads)).to(A)
 
     def _reads(self, A: Tensor) -> list[Bits]:
-        """Return all reads ``[r, n]`` of each QUBO."""
-        stop, seeds, jobs = threading.Event(), instance_seeds(self.seed, len(A)).tolist(), iter(enumerate(_upper(A)))
+        stop, jobs = threading.Event(), iter(enumerate(_upper(A)))
+        seeds = instance_seeds(self.seed, len(A)).tolist()
         found: dict[int, Bits] = {}
         errors: list[BaseException] = []
 
@@ -121,7 +125,7 @@ class DimodSolver(QuboSolver):
             for worker in workers:
                 worker.start()
             for worker in workers:
-                while worker.is_alive():  # a longer wait would miss signals that another thread receives
+                while worker.is_alive():  # a longer wait would miss signals
                     worker.join(STEP)
         except BaseException:  # Ctrl-C: samplers that do not listen are left behind
             stop.set()
@@ -139,7 +143,7 @@ class DimodSolver(QuboSolver):
     def _read(self, index: int, U: Tensor, seed: int, stop: threading.Event) -> Bits:
         n, requested = U.shape[-1], self.parameters.get("num_reads", 1)
         if not bool(U.any()):
-            # All states are equally good, and samplers that scale by the largest entry warn or divide by zero.
+            # Samplers that scale by the largest entry divide by zero.
             return np.random.default_rng(seed).integers(0, 2, (requested, n), np.int8)
         try:
             sampleset = self._sample(to_bqm(U), seed, stop)
@@ -177,7 +181,7 @@ def _upper(A: Tensor) -> Tensor:
 
 
 def _best_of(U: npt.NDArray[np.float64], reads: Bits, count: int) -> tuple[Bits, float]:
-    """Return the ``count`` lowest distinct reads, which repeat if there are fewer, and the share of the lowest."""
+    """Return the ``count`` lowest reads, repeated, and the share of the lowest."""
     states, times = np.unique(reads, axis=0, return_counts=True)
     energy = np.einsum("ri,ij,rj->r", states, U, states, optimize=True)
     order = np.argsort(energy, kind="stable")
@@ -187,7 +191,6 @@ def _best_of(U: npt.NDArray[np.float64], reads: Bits, count: int) -> tuple[Bits,
 
 @contextmanager
 def _seeded_global_generators(seed: int) -> Iterator[None]:
-    """Seed Python's and NumPy's global generators, and restore them."""
     with _global_generators:
         python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
         random.seed(seed)
@@ -200,7 +203,6 @@ def _seeded_global_generators(seed: int) -> Iterator[None]:
 
 
 def _made(sampler: str, seed: int | None, **parameters: Any) -> DimodSolver:
-    """Return a solver of a class of dwave-samplers."""
     return DimodSolver(getattr(import_module("dwave.samplers"), sampler)(), parameters, seed)
 
 
@@ -210,22 +212,22 @@ def neal(reads: int = 100, sweeps: int = 1000, seed: int | None = None) -> Dimod
 
 
 def path_integral(reads: int = 100, sweeps: int = 1000, seed: int | None = None) -> DimodSolver:
-    """Return D-Wave's simulated quantum annealing: path-integral Monte Carlo of a transverse-field Ising model."""
+    """Return D-Wave's simulated quantum annealing by path-integral Monte Carlo."""
     return _made("PathIntegralAnnealingSampler", seed, num_reads=reads, num_sweeps=sweeps)
 
 
 def tabu(reads: int = 10, restarts: int = 10, updates: int = 1000, seed: int | None = None) -> DimodSolver:
-    """Return D-Wave's multistart tabu search: per read ``restarts`` searches of ``updates`` single flips each."""
-    # bounded by counts instead of the sampler's clock, so that a seed fixes the result
+    """Return D-Wave's tabu search: per read ``restarts`` searches of ``updates`` flips."""
+    # counts, not the sampler's clock, so that a seed fixes the result
     work = {"timeout": None, "num_restarts": restarts, "lower_bound_z": updates, "coefficient_z_first": 1}
     return _made("TabuSampler", seed, num_reads=reads, coefficient_z_restart=1, **work)
 
 
 class QubolearnSampler(Sampler, Initialized):
-    """A dimod sampler that runs our solvers on BQMs of any labels, vartype and offset; by default simulated annealing.
+    """A dimod sampler that runs our solvers on any BQM, by default simulated annealing.
 
-    With :class:`qubolearn.SimulatedAnnealing` the sample set holds every read, as neal's does. With any other solver it
-    holds the ``num_reads`` lowest distinct states, best first.
+    With :class:`qubolearn.SimulatedAnnealing` the sample set holds every read, else the
+    ``num_reads`` lowest distinct states, best first.
 
     >>> sampler = QubolearnSampler()
     >>> sampleset = sampler.sample_ising({"a": 0.5}, {("a", "b"): -1.0}, num_reads=10, seed=0)
@@ -239,7 +241,6 @@ class QubolearnSampler(Sampler, Initialized):
 
     @property
     def parameters(self) -> dict[str, list[str]]:
-        """The arguments of :meth:`sample` besides the model."""
         seeded = "seed" in getattr(self._solver, "__dataclass_fields__", {})
         names = ["num_reads", "seed"] if seeded else ["num_reads"]
         if isinstance(self._solver, SimulatedAnnealing):
@@ -248,7 +249,6 @@ class QubolearnSampler(Sampler, Initialized):
 
     @property
     def properties(self) -> dict[str, Any]:
-        """The solver that does the work."""
         return {"solver": repr(self._solver)}
 
     def sample(
@@ -264,8 +264,8 @@ class QubolearnSampler(Sampler, Initialized):
     ) -> SampleSet:
         """Return a sample set of the model, in its labels and vartype.
 
-        Arguments have the names and meanings of neal's; the defaults are the solver's. Those after ``seed`` belong to
-        simulated annealing. ``num_reads`` is by default the number of initial states, or one.
+        Arguments are neal's; those after ``seed`` belong to simulated annealing. ``num_reads`` is
+        by default the number of initial states, or one.
         """
         self.remove_unknown_kwargs(**kwargs)
         check_bqm(bqm)
@@ -287,14 +287,14 @@ class QubolearnSampler(Sampler, Initialized):
             states = solver.sample(sparse_from_bqm(bqm)[0], initial=initial)[0].to(torch.int8).numpy()
         else:
             count = min(num_reads or 1, 2 ** min(bqm.num_variables, 62))
-            states = solver(sparse_from_bqm(bqm)[0], count).states[0].to(torch.int8).numpy()  # dimod adds the offset
+            states = solver(sparse_from_bqm(bqm)[0], count).states[0].to(torch.int8).numpy()
         samples: Any = (2 * states - 1 if bqm.vartype is SPIN else states, list(bqm.variables))
         return SampleSet.from_samples_bqm(samples, bqm, aggregate_samples=False)  # type: ignore[no-any-return, no-untyped-call]
 
     def _initial(
         self, bqm: BinaryQuadraticModel, num_reads: int | None, seed: int | None, states: Any, generator: str
     ) -> Tensor | None:
-        """Return initial states ``[1, reads, n]`` as bits, columns in the order of ``bqm.variables``."""
+        """Return initial bits ``[1, reads, n]`` in the order of ``bqm.variables``."""
         if states is None and generator == "random":
             return None
         parsed = self.parse_initial_states(bqm, states, generator, num_reads, seed).initial_states  # type: ignore[arg-type]

@@ -24,9 +24,9 @@ __all__ = ["ExhaustiveSearch", "allowed_states"]
 #: The largest n by default: seconds for one QUBO.
 MAX_BITS = {"cpu": 36, "cuda": 40}
 OTHER_MAX_BITS = 28
-#: The largest log2 of the number of allowed states of QUBOs with groups, for the same reason.
+#: The largest log2 of the number of allowed states with groups.
 GROUPS_BITS = 28
-#: Up to this many allowed states torch visits them all sooner than branch and bound starts.
+#: Up to this many states torch is faster than branch and bound.
 FEW_STATES = 2**13
 #: Rough costs of the compiled kernel on one thread, by the bytes of a number.
 SECONDS_PER_STATE = {4: 4e-11, 8: 8e-11}
@@ -35,7 +35,7 @@ SECONDS_PER_QUBO = 1e-6
 OVERFLOW = {"float32": 1e37, "float64": 1e306}
 #: From this n on the Triton kernel is faster than plain torch.
 TRITON_BITS = 15
-#: States that torch returns beyond ``count``: the contract ranks them again in float64, which repairs near ties.
+#: States beyond ``count`` that are ranked again in float64, for near ties.
 SPARE_STATES = 6
 
 
@@ -43,14 +43,12 @@ SPARE_STATES = 6
 class ExhaustiveSearch(QuboSolver):
     """Visit all 2**n states of every QUBO: exact, for small n.
 
-    On the CPU a compiled kernel visits about 2·10¹⁰ states per second and thread (float32; half that in float64), on
-    ``torch.get_num_threads()`` threads; results do not depend on their number. In float32 the search rounds energies to
-    within 2 n ε Σ|A_ij| (ε = 1.2e-7); states that this cannot distinguish are compared again in float64. So results are
-    exact up to float64 rounding. A GPU compares only the 8 best groups of states again: if more are that close, the
-    energy may be too high by the rounding.
+    Results are exact up to float64 rounding; on a GPU up to float32 rounding if more than 8 groups
+    of states tie. Gray order as in Mücke, Faster QUBO Brute-Force Solving using Gray Code,
+    arXiv:2310.19373 (2023).
 
     Args:
-        max_bits: the largest n that is accepted, by default 36 on a CPU and 40 on an NVIDIA GPU; more is an error.
+        max_bits: the largest n accepted, by default 36 on a CPU and 40 on an NVIDIA GPU.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> ExhaustiveSearch()(A, count=4).energies.tolist()
@@ -66,17 +64,15 @@ class ExhaustiveSearch(QuboSolver):
         n = A.shape[2]
         limit = MAX_BITS.get(A.device.type, OTHER_MAX_BITS) if self.max_bits is None else self.max_bits
         if n > limit:
-            raise QubolearnError(
-                f"exhaustive search over n={n} bits needs 2**{n} states (limit 2**{limit} on this {A.device.type}); "
-                "use simulated annealing, or raise max_bits"
-            )
+            remedy = "use simulated annealing, or raise max_bits"
+            raise QubolearnError(f"n={n}: exhaustive search of 2**{n} states (limit 2**{limit}); {remedy}")
         A = A if A.dtype == torch.float64 else A.to(torch.float32)
         if A.is_cpu:
             return _search_cpu(A, count)
         return SearchResult(code_bits(_lowest_codes(A, count), n), {"source": "exhaustive"}, distinct=True)
 
     def search_groups(self, A: Tensor, count: int, groups: Groups) -> SearchResult:
-        """Search the allowed states of consecutive groups of A's first bits: few of them in torch, else in a kernel."""
+        """Search the states of consecutive groups of A's first bits."""
         states = allowed_states(A.double(), groups, GROUPS_BITS if self.max_bits is None else self.max_bits)
         if A.is_cpu and len(states.low) * states.high_count > FEW_STATES:
             free = torch.full(A.shape[:2], FREE, dtype=torch.int8)
@@ -84,15 +80,17 @@ class ExhaustiveSearch(QuboSolver):
         codes = exhaustive_torch.lowest_codes(A.double(), count, states)
         return SearchResult(states.of(codes), {"source": "exhaustive"}, distinct=True)
 
-    def search_limited(self, A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities) -> SearchResult:
-        """Search the states that clamp ``[batch, n]``, groups and inequalities allow, by branch and bound."""
+    def search_limited(
+        self, A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities
+    ) -> SearchResult:
+        """Search the allowed states by branch and bound."""
         from qubolearn.solvers.inequalities import search_constrained
 
         return search_constrained(A, count, clamp, groups, limits, self.max_bits)
 
 
 def allowed_states(A: Tensor, groups: Groups, max_bits: int) -> States:
-    """Return all allowed states of A ``[batch, n, n]`` with consecutive groups from bit 0 on; at most 2**max_bits."""
+    """Return all states, at most 2**max_bits, of consecutive groups and other bits."""
     sizes = [len(group) for group in groups.members]
     singles = A.shape[2] - sum(sizes)
     bits = sum(math.log2(size) for size in sizes) + singles
@@ -118,10 +116,10 @@ def _search_cpu(A: Tensor, count: int) -> SearchResult:
 
 
 def _lowest_codes(A: Tensor, count: int) -> Tensor:
-    """Return codes of the lowest states of A on a GPU or another device."""
     n, device = A.shape[2], A.device.type
     if n >= TRITON_BITS and available(A.device):
         overflows = can_read_values(A) and float(A.abs().amax()) * n * n > OVERFLOW["float32"]
         return exhaustive_triton.lowest_codes(A.double() if overflows else A, count)
     # In float32 a GPU may round products to TF32.
-    return exhaustive_torch.lowest_codes(A.double() if device == "cuda" else A, min(count + SPARE_STATES, 2**n))
+    A = A.double() if device == "cuda" else A
+    return exhaustive_torch.lowest_codes(A, min(count + SPARE_STATES, 2**n))

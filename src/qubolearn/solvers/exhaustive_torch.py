@@ -1,11 +1,11 @@
-"""All states of a batch of QUBOs in plain torch, in blocks of bounded memory, on any device.
+"""All states of a batch of QUBOs in plain torch, in blocks of bounded memory.
 
-Bits are split into low bits y (the first ones) and high bits z: with U the upper triangular form of A,
+Bits are split into low bits y and high bits z: with U the upper triangular form of A,
 
     E(y, z) = yᵀU_yy y + zᵀU_zz z + yᵀU_yz z
 
-is one matrix product per block. Up to :data:`FEW` bits E(x) = <A, xxᵀ> is one of all states at once. A state's *code*
-is the integer Σ_i x_i 2^i, or its number among the given states (:class:`States`).
+is one matrix product per block. A state's *code* is the integer Σ_i x_i 2^i, or its number among
+the given states (:class:`States`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from torch import Tensor
 from qubolearn.qubo import upper_triangular
 from qubolearn.qubo.algebra import code_bits
 
-#: Energies held at once. Small enough to stay in cache or near it on a CPU, large enough to fill a GPU.
+#: Energies held at once, near the cache of a CPU.
 BLOCK_STATES = {"cpu": 2**20, "cuda": 2**26}
 
-#: Bits up to which a step costs a GPU no more than its kernels' starts, so that the fewest kernels are the fastest.
+#: Up to here the fewest kernels are the fastest on a GPU.
 FEW = 10
 
 
@@ -32,17 +32,17 @@ class States(NamedTuple):
     """Every combination of a state of the first bits with one of the others."""
 
     low: Tensor  # [low, l]
-    high: Callable[[Tensor], Tensor]  # the states of the other bits by their numbers: [k] -> [k, h]
+    high: Callable[[Tensor], Tensor]  # by their numbers: [k] -> [k, h]
     high_count: int
 
     def of(self, codes: Tensor) -> Tensor:
-        """Return the states ``[..., n]`` of codes ``[...]``: high state code // low, low state code % low."""
+        """Return the states ``[..., n]`` of codes ``[...]``."""
         high = self.high((codes // len(self.low)).flatten()).reshape(*codes.shape, -1)
         return torch.cat([self.low[codes % len(self.low)], high], -1)
 
 
 class Block(NamedTuple):
-    """The energies of all low states under some high states, for some of the instances."""
+    """Energies of all low states under some high states, for some instances."""
 
     instances: slice
     y: Tensor  # [low, l], the bits of the low states
@@ -64,7 +64,7 @@ def bit_states(A: Tensor) -> States:
 
 
 def energy_blocks(A: Tensor, states: States) -> Iterator[Block]:
-    """Yield the energies of all states of A ``[batch, n, n]``; blocks of an instance come in order of code."""
+    """Yield the energies of all states; blocks of an instance come in order of code."""
     y = states.low
     low_states, low_bits = y.shape
     limit = BLOCK_STATES.get(A.device.type, 2**22)
@@ -78,7 +78,7 @@ def energy_blocks(A: Tensor, states: States) -> Iterator[Block]:
         for first in range(0, states.high_count, high_states):
             z = states.high(torch.arange(first, min(first + high_states, states.high_count), device=A.device))
             high = ((z @ U_g[:, low_bits:, low_bits:]) * z).sum(-1)  # [group, high]
-            rows = z @ U_g[:, :low_bits, low_bits:].mT  # [group, high, l]: what z adds to the low diagonal
+            rows = z @ U_g[:, :low_bits, low_bits:].mT  # [group, high, l]
             base = low[:, None] + high[..., None]
             energies = torch.baddbmm(base, rows, y.mT.expand(len(U_g), -1, -1))
             yield Block(instances, y, z, first * low_states, energies)
@@ -92,7 +92,6 @@ def _products(n: int, device: torch.device, dtype: torch.dtype) -> Tensor:
 
 
 def _at_once(A: Tensor) -> int:
-    """Return the number of instances whose energies are held at once."""
     return max(1, BLOCK_STATES.get(A.device.type, 2**22) >> A.shape[2])
 
 
@@ -104,7 +103,7 @@ def _lowest_of_few(A: Tensor, count: int) -> Tensor:
 def _sum_of_few(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
     products = _products(A.shape[2], A.device, A.dtype)
     log_weights = A.flatten(1) @ products * -beta
-    # The largest is subtracted first: if log Z is 1e16, it is rounded to an even number, and weights by e**2.
+    # The largest is subtracted first, because log Z may be large and rounded.
     peak = log_weights.amax(1)
     weights = (log_weights - peak[:, None]).exp()
     total = weights.sum(1)
@@ -112,7 +111,7 @@ def _sum_of_few(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
 
 
 def lowest_codes(A: Tensor, count: int, states: States | None = None) -> Tensor:
-    """Return codes ``[batch, count]`` of the lowest of these states (all) of A ``[batch, n, n]``, best first."""
+    """Return codes ``[batch, count]`` of the lowest of these states (all), best first."""
     if states is None and A.shape[2] <= FEW:
         return torch.cat([_lowest_of_few(some, count) for some in torch.split(A, _at_once(A))])
     codes = torch.empty(A.shape[0], count, dtype=torch.int64, device=A.device)
@@ -127,10 +126,12 @@ def lowest_codes(A: Tensor, count: int, states: States | None = None) -> Tensor:
     return codes
 
 
-def log_partition_and_marginals(A: Tensor, beta: float, states: States | None = None) -> tuple[Tensor, Tensor]:
-    """Return log Z ``[batch]``, Z = Σ_x exp(-β xᵀAx), and E[x xᵀ] ``[batch, n, n]`` over these states (all).
+def log_partition_and_marginals(
+    A: Tensor, beta: float, states: States | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return log Z ``[batch]`` and E[x xᵀ] ``[batch, n, n]`` over these states (all).
 
-    The running maximum of -βE is kept with the sums, as in a streaming softmax, so that nothing overflows.
+    A running maximum of -βE, as in a streaming softmax, avoids overflow.
     """
     batch = A.shape[0]
     if states is None and A.shape[2] <= FEW:
@@ -152,7 +153,7 @@ def log_partition_and_marginals(A: Tensor, beta: float, states: States | None = 
 
 
 def _block_moments(weight: Tensor, block: Block) -> Tensor:
-    """Return Σ_x weight(x) x xᵀ over one block, ``[group, n, n]`` from weight ``[group, high, low]``."""
+    """Return Σ_x weight(x) x xᵀ ``[group, n, n]`` over one block."""
     y, z = block.y, block.z
     weight_y = weight @ y  # [group, high, l]
     low = (weight.sum(1)[:, None] * y.mT) @ y
@@ -162,7 +163,7 @@ def _block_moments(weight: Tensor, block: Block) -> Tensor:
 
 
 def group_states(sizes: list[int], singles: int, like: Tensor) -> States:
-    """Return the allowed states of consecutive groups of these sizes followed by single bits, in the dtype of like.
+    """Return the states of consecutive groups followed by single bits, in the dtype of like.
 
     >>> states = group_states([2], 1, torch.zeros(1))
     >>> sorted(states.of(torch.arange(4)).tolist())
@@ -180,7 +181,7 @@ def group_states(sizes: list[int], singles: int, like: Tensor) -> States:
 
 
 def _states(units: list[int], number: Tensor, like: Tensor) -> Tensor:
-    """Return states by their numbers ``[k]``; units are sizes of groups, or 0 for a bit; the last is fastest."""
+    """Return states by number ``[k]``; units are sizes of groups, or 0 for a bit."""
     count = len(number)
     columns: list[Tensor] = []
     for size in reversed(units):

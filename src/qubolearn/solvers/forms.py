@@ -1,4 +1,4 @@
-"""The forms in which compiled kernels take QUBOs: dense matrices, or neighbor lists with one-hot groups."""
+"""QUBOs as kernels take them: dense, or neighbor lists with one-hot groups."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError
 from qubolearn.kernels import kernel_call, native
-from qubolearn.qubo import FREE, Groups, Qubo, SparseQubo
+from qubolearn.qubo import FREE, Groups, Qubo, as_sparse
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -22,9 +21,9 @@ Seeds = npt.NDArray[np.uint32]
 
 
 class DenseForm:
-    """QUBOs A ``[batch, n, n]`` on the CPU, divided by their largest entries ``scale [batch]``: float32 can hold them.
+    """QUBOs on the CPU, divided by their largest entries ``scale [batch]``.
 
-    ``S`` is A + Aᵀ with A_ii on its diagonal; ``beta_ranges [batch, 2]`` are neal's first and last β of S.
+    ``S`` is A + Aᵀ with A_ii on its diagonal; ``beta_ranges [batch, 2]`` are neal's.
     """
 
     def __init__(self, A: Tensor) -> None:
@@ -34,24 +33,20 @@ class DenseForm:
             native().scale_dense(values, self.S, self.scale, self.beta_ranges, **options)
 
     def field_sizes(self) -> Floats:
-        """Return the root mean square field of a bit, ``[batch]``, if all other bits are random."""
+        """Return the root mean square field ``[batch]`` of a bit among random bits."""
         return np.asarray(np.sqrt(np.einsum("bij,bij->b", self.S, self.S) / self.S.shape[1]))
 
     def anneal(self, betas: Floats, steps: int, sweeps: int, seeds: Seeds, given: bool, reads: Bits) -> None:
-        """Anneal reads ``[batch, r, n]`` in place, from where they are if ``given``, else from random bits.
+        """Anneal reads ``[batch, r, n]`` in place, from random bits unless ``given``.
 
         β grows from ``betas[:, 0]`` to ``betas[:, 1]`` over ``steps`` sweeps.
         """
-        # About 0.1 ns per update of a bit, and 1 ns more for every 100 bits.
-        with kernel_call("simulated annealing", reads.size * sweeps * (1e-10 + 1e-11 * reads.shape[2])) as options:
+        seconds = reads.size * sweeps * (1e-10 + 1e-11 * reads.shape[2])
+        with kernel_call("simulated annealing", seconds) as options:
             native().anneal_dense(self.S, betas, steps, sweeps, seeds, given, reads, **options)
 
     def refine(self, reads: Bits, count: int, exchanges: bool = True) -> tuple[Bits, Floats]:
-        """Return the lowest states ``[batch, count, n]`` in and around reads ``[batch, r, n]``, and the success rates.
-
-        Those are the shares ``[batch]`` of reads at the lowest energy of all reads. With ``exchanges`` two and three
-        bits are flipped at once, up to 512 bits.
-        """
+        """Return the lowest states around reads, and shares of the lowest reads."""
         batch, r, n = reads.shape
         states, success = np.zeros((batch, count, n), np.int8), np.zeros(batch)
         with kernel_call("local search", batch * n * (r * (1e-8 + 1e-10 * n) + 2e-8 * n)) as options:
@@ -61,26 +56,24 @@ class DenseForm:
 
 @dataclass(frozen=True)
 class SparseForm:
-    """QUBOs on one graph, linear ``[batch, n]`` and quadratic ``[batch, m]``, divided by powers of two ``scale``.
+    """QUBOs on one graph, linear ``[batch, n]`` and quadratic ``[batch, m]``, scaled.
 
-    Bit i is coupled to ``neighbors[starts[i] : starts[i + 1]]`` by the edges ``places`` of the same slots. The bits of
-    unit u are ``bits[first[u] : first[u + 1]]``: a one-hot group if ``group[u]``, else a single bit.
+    Bit i is coupled to ``neighbors[starts[i] : starts[i + 1]]`` by the edges ``places``. The bits
+    of unit u are ``bits[first[u] : first[u + 1]]``: a one-hot group if ``group[u]``, else a single
+    bit.
     """
 
     linear: Floats
     quadratic: Floats
     scale: Floats
-    graph: tuple[Ints, npt.NDArray[np.uint32], Ints]  # starts [n + 1], neighbors [2m], places [2m]
+    graph: tuple[Ints, npt.NDArray[np.uint32], Ints]  # starts, neighbors, places
     units: tuple[Ints, Ints, npt.NDArray[np.bool_]]  # first, bits [n], group
 
     @classmethod
     def make(cls, A: Qubo, groups: Groups = Groups(())) -> SparseForm:  # noqa: B008 - immutable
-        """Return the form of QUBOs, dense or sparse, on any device."""
-        sparse = (A if isinstance(A, SparseQubo) else SparseQubo.from_dense(A.double())).to("cpu", torch.float64)
+        sparse = as_sparse(A)
         linear, quadratic = sparse.linear.numpy(), sparse.quadratic.numpy()
         largest = np.maximum(np.abs(linear).max(1), np.abs(quadratic).max(1, initial=0.0))
-        if not np.isfinite(largest).all():  # A_ij + A_ji
-            raise QubolearnError("the entries of A are so large that A_ij + A_ji overflows float64; divide A by 10")
         # A power of two changes no digit: energies of integer QUBOs stay exact.
         scale = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))
         graph, units = _neighbor_lists(sparse.edges.numpy(), sparse.n), _units(groups, sparse.n)
@@ -89,29 +82,24 @@ class SparseForm:
 
     @property
     def qubos(self) -> tuple[Any, ...]:
-        """The arrays that kernels take."""
         return self.linear, self.quadratic, *self.graph
 
     @cached_property
     def beta_ranges(self) -> Floats:
-        """Neal's first and last β ``[batch, 2]``, of the scaled QUBOs."""
         betas = np.empty((len(self.linear), 2))
         native().sparse_beta_ranges(self.qubos, betas)
         return betas
 
     def field_sizes(self) -> Floats:
-        """Return the root mean square field of a bit, ``[batch]``, if all other bits are random."""
         squares = np.square(self.linear).sum(1) + 2 * np.square(self.quadratic).sum(1)
         return np.asarray(np.sqrt(squares / self.linear.shape[1]))
 
     def anneal(self, betas: Floats, steps: int, sweeps: int, seeds: Seeds, given: bool, reads: Bits) -> None:
-        """Anneal reads in place; see :meth:`DenseForm.anneal`."""
         seconds = reads.size * sweeps * (1e-10 + 2e-11 * self.graph[1].size / reads.shape[2])
         with kernel_call("simulated annealing", seconds) as options:
             native().anneal_sparse(self.qubos, betas, steps, sweeps, seeds, given, reads, **options)
 
     def refine(self, reads: Bits, count: int, exchanges: bool = True) -> tuple[Bits, Floats]:
-        """Return the lowest allowed states in and around reads, allowed or not; see :meth:`DenseForm.refine`."""
         batch, r, n = reads.shape
         states, success = np.zeros((batch, count, n), np.int8), np.zeros(batch)
         free = np.full((batch, n), FREE, np.int8)
@@ -120,7 +108,7 @@ class SparseForm:
         return states, success
 
     def energies(self, states: Bits) -> Floats:
-        """Return the scaled energies ``[batch, count]`` of states ``[batch, count, n]``."""
+        """Return the scaled energies of states ``[batch, count, n]``."""
         starts, neighbors, places = self.graph
         bits = np.repeat(np.arange(starts.size - 1), np.diff(starts))
         once = bits < neighbors
@@ -131,11 +119,10 @@ class SparseForm:
         return found
 
     def tolerance(self) -> Floats:
-        """Return how much rounding may change an energy ``[batch]``."""
         return np.asarray(1e-9 * (1 + np.abs(self.linear).sum(1) + np.abs(self.quadratic).sum(1)))
 
     def lower_bounds(self, clamp: Bits) -> Floats:
-        """Return bounds ``[batch]`` of all allowed energies: each unit at its best, each negative coupling felt."""
+        """Return lower bounds ``[batch]``: each unit and coupling at its best."""
         first, bits, group = self.units
         chosen = np.where(clamp == 0, np.inf, self.linear)[:, bits]
         best = np.minimum.reduceat(chosen, first[:-1], axis=1)
@@ -146,17 +133,14 @@ class SparseForm:
 
 
 def with_second_best(A: Tensor, states: Tensor, count: int) -> Tensor:
-    """Return states ``[batch, c, n]``, the best of each QUBO first, and ``count`` distinct ones in and around the best.
-
-    Samplers find x* more often than x⁺, which is a neighbor of x* or a local minimum if no energies tie.
-    """
+    """Return states ``[batch, c, n]``, best first, and ``count`` around the best."""
     best = states[:, :1].to("cpu", torch.int8).contiguous().numpy()
     around = torch.from_numpy(DenseForm(A.cpu()).refine(best, count)[0])
     return torch.cat([states, around.to(states)], 1)
 
 
 def _neighbor_lists(edges: Ints, n: int) -> tuple[Ints, npt.NDArray[np.uint32], Ints]:
-    """Return where each bit's list starts ``[n + 1]``, its neighbors and its edges ``[2m]``, for edges ``[2, m]``.
+    """Return the start of each bit's list ``[n + 1]``, its neighbors and its edges ``[2m]``.
 
     >>> starts, neighbors, places = _neighbor_lists(np.array([[0, 0], [2, 1]]), 3)
     >>> starts.tolist(), neighbors.tolist(), places.tolist()
@@ -170,7 +154,7 @@ def _neighbor_lists(edges: Ints, n: int) -> tuple[Ints, npt.NDArray[np.uint32], 
 
 
 def _units(groups: Groups, n: int) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
-    """Return the units of :class:`SparseForm`: the bits of every group, then every other bit."""
+    """Return the units of :class:`SparseForm`: all groups, then every other bit."""
     others = np.flatnonzero(groups.of_bits(n).numpy() < 0)
     sizes = [*map(len, groups.members), *[1] * len(others)]
     first = np.zeros(len(sizes) + 1, np.int64)

@@ -1,4 +1,4 @@
-"""Solve QUBOs under linear inequalities without slack bits: by annealing near the border, or exactly."""
+"""Solve QUBOs under linear inequalities, by annealing or exactly."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError, counted
+from qubolearn.errors import QubolearnError
 from qubolearn.kernels import kernel_call, native
 from qubolearn.qubo import FREE, Groups, Qubo, allowed_bits
 from qubolearn.qubo.constraints import Inequalities
 from qubolearn.solvers.contract import NothingFoundError, SearchResult, instance_seeds
 from qubolearn.solvers.forms import SparseForm
 
-#: Pairs of moves that are tried if single ones leave too few allowed states.
+#: Pairs of moves to try if single ones leave too few allowed states.
 MAX_PAIRS = 10_000
-#: The largest log2 of the number of states for exact search; bounds usually cut most of them off.
+#: The largest log2 of the number of states for exact search.
 MAX_BITS = 32
 
 
@@ -31,10 +31,7 @@ def anneal_constrained(
     colony: int = 1,
     target: float | None = None,
 ) -> SearchResult:
-    """Anneal with flips, exchanges and moves within groups, with weights that adapt to violated constraints.
-
-    A ``colony`` of several reads improves them generation by generation, until one is at the target.
-    """
+    """Anneal with exchanges and moves in groups; violated constraints gain weight."""
     form, (batch, _, n) = SparseForm.make(A, groups), A.shape
     states, excess = np.zeros((batch, reads, n), np.int8), np.zeros((batch, reads))
     problem = form.qubos, form.units, clamp.contiguous().numpy(), limits.lists()
@@ -46,10 +43,8 @@ def anneal_constrained(
     allowed = limits.satisfied(found)
     if not bool(allowed.any(1).all()):
         row = int((~allowed.any(1)).nonzero()[0])
-        raise NothingFoundError(
-            f"no state that satisfies the constraints of instance {row} was found in {counted(reads, 'read')} of "
-            f"{sweeps} sweeps (smallest excess {excess[row].min():g}); raise reads or sweeps, or check the bounds"
-        )
+        least = f"smallest excess {excess[row].min():g}; raise reads or sweeps, or check the bounds"
+        raise NothingFoundError(f"found no state within the constraints of instance {row}: {least}")
     energies = torch.from_numpy(form.energies(states)).masked_fill(~allowed, float("inf"))
     best = found.gather(1, energies.argmin(1)[:, None, None].expand(-1, 1, n))
     found = torch.where(allowed[:, :, None], found, best)
@@ -69,31 +64,23 @@ def anneal_constrained(
 def search_constrained(
     A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities, max_bits: int | None = None
 ) -> SearchResult:
-    """Search exactly, by branch and bound."""
     bits, limit = float(allowed_bits(clamp, groups).max()), MAX_BITS if max_bits is None else max_bits
     if bits > limit:
-        raise QubolearnError(
-            f"exact search under constraints over 2**{bits:.1f} states (limit 2**{limit}); use SimulatedAnnealing"
-        )
+        raise QubolearnError(f"2**{bits:.1f} states to search (limit 2**{limit}); use SimulatedAnnealing")
     form, (batch, _, n) = SparseForm.make(A, groups), A.shape
     states, energies = np.zeros((batch, count, n), np.int8), np.zeros((batch, count))
     found = np.zeros(batch, np.int64)
+    problem = form.qubos, form.units, clamp.contiguous().numpy(), limits.lists()
     with kernel_call("exact search", batch * 2.0 ** min(bits, 24) * 1e-8) as options:
-        held = clamp.contiguous().numpy()
-        native().search_constrained(form.qubos, form.units, held, limits.lists(), states, energies, found, **options)
+        native().search_constrained(*problem, states, energies, found, **options)
     if (found < count).any():
         row = int((found < count).argmax())
-        raise QubolearnError(
-            f"count={count} states requested, but the constraints of instance {row} allow {found[row]}"
-        )
+        raise QubolearnError(f"count={count}, but the constraints of instance {row} allow {found[row]}")
     return SearchResult(torch.from_numpy(states), {"source": "exhaustive"}, distinct=True)
 
 
 def _neighbors(x: Tensor, clamp: Tensor, groups: Groups) -> Tensor:
-    """Return the states one flip, or one move within a group, from states ``[batch, n]``: ``[batch, n, n]``.
-
-    States of bits that cannot change are the given ones.
-    """
+    """Return the states ``[batch, n, n]`` one move from ``[batch, n]``."""
     one, number = torch.eye(x.shape[1], dtype=x.dtype), groups.of_bits(x.shape[1])
     inside, together = (number >= 0)[:, None], number[:, None] == number
     around = torch.where(inside, torch.where(together, one, x[:, None]), x[:, None] ^ one)
@@ -101,7 +88,7 @@ def _neighbors(x: Tensor, clamp: Tensor, groups: Groups) -> Tensor:
 
 
 def _pairs_of_moves(x: Tensor, around: Tensor, groups: Groups) -> Tensor:
-    """Return some states ``[k, n]`` two moves from x ``[1, n]``, such as exchanges; ``around`` are one move away."""
+    """Return some states ``[k, n]`` two moves from x; ``around`` are one move away."""
     pairs = torch.combinations((around != x).any(1).nonzero()[:, 0])
     i, j = pairs[torch.randperm(len(pairs), generator=torch.Generator().manual_seed(0))[:MAX_PAIRS]].T
     both = around[i] ^ around[j] ^ x

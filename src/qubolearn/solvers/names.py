@@ -1,7 +1,4 @@
-"""Solvers by name, as the command line and recipes write them: the table below and installed packages.
-
-A package registers its solvers as entry points of the group ``qubolearn.solvers``.
-"""
+"""Solvers by name: the table below and entry points of the group ``qubolearn.solvers``."""
 
 from __future__ import annotations
 
@@ -35,19 +32,16 @@ SOLVERS = {
 
 
 def solver_names() -> list[str]:
-    """Return the names of all solvers: ours and those that installed packages register."""
+    """Return the names of our solvers and of those that installed packages register."""
     return [*SOLVERS, *sorted(entry_points(group="qubolearn.solvers").names - SOLVERS.keys())]
 
 
 @lru_cache(maxsize=64)
 def make_solver(spec: str) -> Solver:
-    """Return a solver from text, as the command line and recipes name it.
+    """Return a solver from text.
 
     Args:
-        spec: a name, then options of the solver: ``"annealing"`` or ``"annealing:reads=50,sweeps=200,seed=1"``.
-
-    Returns:
-        The solver, the same as ``SimulatedAnnealing(reads=50)`` in Python.
+        spec: a name, then options: ``"annealing"`` or ``"annealing:reads=50,sweeps=200,seed=1"``.
 
     Raises:
         QubolearnError: for an unknown name or option, or a value of the wrong type.
@@ -81,19 +75,19 @@ def _factory(name: str) -> Any:
 
 
 def _hints(factory: Any) -> dict[str, Any]:
-    """Return the annotations of a factory's arguments; none if they cannot be evaluated."""
+    """Return the annotations of a factory's arguments, if they can be evaluated."""
     with suppress(NameError, TypeError):
         return get_type_hints(getattr(factory, "__init__") if isinstance(factory, type) else factory)  # noqa: B009
     return {}
 
 
 def _options(tail: str, spec: str) -> dict[str, Any]:
-    """Parse ``"reads=50,beta_range=(0.1,3)"``: Python literals as such, everything else as text."""
+    """Parse ``"reads=50,beta_range=(0.1,3)"``: Python literals, else text."""
     options: dict[str, Any] = {}
-    for part in filter(None, re.split(r",(?![^(]*\))", tail)):  # not at commas inside of parentheses
+    for part in filter(None, re.split(r",(?![^(]*\))", tail)):  # not in parentheses
         key, equals, text = part.partition("=")
         if not equals or not key.isidentifier():
-            raise QubolearnError(f"solver {spec!r}: {part!r} is not option=value, as in annealing:reads=50,sweeps=200")
+            raise QubolearnError(f"solver {spec!r}: {part!r} is not option=value, as in annealing:reads=50")
         if key in options:
             raise QubolearnError(f"solver {spec!r}: option {key} is given twice; keep one of them")
         try:

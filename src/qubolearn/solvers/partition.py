@@ -1,4 +1,4 @@
-"""Exact log-partition functions and pair marginals of the Boltzmann distribution of a QUBO."""
+"""Exact log-partition functions and pair marginals of a QUBO."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from qubolearn.solvers.exhaustive_torch import log_partition_and_marginals as lo
 #: From this n on the Triton kernel is faster than plain torch.
 TRITON_BITS = 15
 
-#: The largest n: a sum over 2**30 states takes about 0.2 s on one thread of a CPU.
+#: The largest n; 30 bits take about 0.2 s on one thread.
 MAX_BITS = 30
 
 #: Rough cost of the compiled kernel on one thread.
@@ -45,20 +45,21 @@ SECONDS_PER_STATE = 2e-10
 
 
 @eager
-def log_partition(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, groups: Groups | None = None) -> Tensor:
-    """Return log Σ_x exp(-β xᵀAx) over all x in {0, 1}ⁿ: ``[batch]``, differentiable in A.
+def log_partition(
+    A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, groups: Groups | None = None
+) -> Tensor:
+    """Return log Σ_x exp(-β xᵀAx) over all states: ``[batch]``, differentiable in A.
 
     Args:
         A: QUBOs ``[batch, n, n]``, or sparse ones, which become dense.
         beta: β, the inverse temperature; any finite number.
-        clamp, groups: as in :func:`qubolearn.solve`; only the states that they allow are summed.
+        clamp, groups: as in :func:`qubolearn.solve`; only allowed states are summed.
 
     Raises:
-        QubolearnError: If there are too many states to sum, A is not finite, or log Z overflows A's dtype.
+        QubolearnError: If there are too many states, A is not finite, or log Z overflows.
 
-    ∂/∂A_ij = -β E[x_i x_j] under p(x) ∝ exp(-β xᵀAx). The marginals come from the same pass over all states, so the
-    backward pass is almost free; a second derivative raises. In float32 marginals are good to about 1e-6 if β E is of
-    order 10; if β Σ|A_ij| is in the thousands, the CPU sums in float64.
+    ∂/∂A_ij = -β E[x_i x_j] under p(x) ∝ exp(-β xᵀAx), from the same pass over all states. A second
+    derivative raises.
 
     >>> A = torch.zeros(1, 3, 3)
     >>> round(log_partition(A).exp().item(), 3)
@@ -72,8 +73,10 @@ def log_partition(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, gro
 
 
 @eager
-def pair_marginals(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, groups: Groups | None = None) -> Tensor:
-    """Return E[x_i x_j] under p(x) ∝ exp(-β xᵀAx): ``[batch, n, n]``, symmetric, with E[x_i] on the diagonal.
+def pair_marginals(
+    A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, groups: Groups | None = None
+) -> Tensor:
+    """Return E[x_i x_j] under p(x) ∝ exp(-β xᵀAx): ``[batch, n, n]``, symmetric.
 
     Arguments and errors are those of :func:`log_partition`.
 
@@ -105,7 +108,7 @@ class _LogPartition(torch.autograd.Function):
 
 
 class _Marginals(torch.autograd.Function):
-    """Known marginals as a function of A, whose derivative would otherwise be silently 0."""
+    """Known marginals, whose derivative would otherwise be silently 0."""
 
     @staticmethod
     def forward(A: Tensor, marginals: Tensor) -> Tensor:
@@ -123,7 +126,7 @@ class _Marginals(torch.autograd.Function):
 def log_partition_and_marginals(
     A: Tensor, beta: float, clamp: Clamp | None = None, groups: Groups | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return log Z and pair marginals of one pass over all states: no gradient and no check of A, for training."""
+    """Return log Z and pair marginals of one pass: no gradient and no check of A."""
     _check_beta(beta)
     if A.shape[0] == 0:
         return A.new_zeros(0), torch.zeros_like(A)
@@ -131,21 +134,20 @@ def log_partition_and_marginals(
         value, marginals = _sums(A, beta)
     else:
         value, marginals = _constrained_sums(A, beta, as_clamp(clamp, *A.shape[:2]), as_groups(groups))
-    return value.to(A.dtype), marginals.to(A.dtype).clamp_(0, 1)  # rounding leaves some above 1
+    return value.to(A.dtype), marginals.to(A.dtype).clamp_(0, 1)  # rounding may exceed 1
 
 
-def _checked_sums(A: Tensor, beta: float, clamp: Clamp | None, groups: Groups | None) -> tuple[Tensor, Tensor]:
-    """Return the same of an A that may not be finite, or whose log Z may overflow."""
+def _checked_sums(A: Tensor, beta: float, *where: Any) -> tuple[Tensor, Tensor]:
+    """Return the same, and raise if A or log Z is not finite."""
     check_qubo(A)
-    value, marginals = log_partition_and_marginals(A, beta, clamp, groups)
+    value, marginals = log_partition_and_marginals(A, beta, *where)
     if can_read_values(A) and not math.isfinite(value.sum().item()) and not bool(value.isfinite().all()):
-        largest = float(A.abs().amax())
-        raise NonFiniteError(f"log Z overflows {A.dtype} at beta={beta} and |A_ij| up to {largest:.1e}; divide A by it")
+        largest = f"{float(A.abs().amax()):.1e}"
+        raise NonFiniteError(f"log Z overflows {A.dtype} at beta={beta} and |A_ij| up to {largest}; divide A")
     return value, marginals
 
 
 def _constrained_sums(A: Tensor, beta: float, clamp: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:
-    """Sum over the states that clamp ``[batch, n]`` and groups allow, in float64."""
     value = torch.zeros(len(A), dtype=torch.float64, device=A.device)
     marginals = torch.zeros(A.shape, dtype=torch.float64, device=A.device)
     for part in reduced(A.double(), propagate_clamps(clamp, groups), groups):
@@ -164,9 +166,9 @@ def _constrained_sums(A: Tensor, beta: float, clamp: Tensor, groups: Groups) -> 
 
 
 def _whole(part: Reduced, inner: Tensor) -> Tensor:
-    """Return E[x xᵀ] ``[b, n, n]`` of all bits from that of the free ones ``[b, f, f]``."""
-    means = part.expand(inner.diagonal(dim1=1, dim2=2)[:, None])[:, 0]  # clamped bits are their values
-    whole = means[:, :, None] * means[:, None]  # right wherever one of the two bits is clamped
+    """Return E[x xᵀ] ``[b, n, n]`` of all bits from that of the free ones."""
+    means = part.expand(inner.diagonal(dim1=1, dim2=2)[:, None])[:, 0]
+    whole = means[:, :, None] * means[:, None]  # right if one is clamped
     bits = part.bits.to(inner.device)
     instance = torch.arange(len(bits), device=inner.device)[:, None, None]
     whole[instance, bits[:, :, None], bits[:, None]] = inner
@@ -174,7 +176,6 @@ def _whole(part: Reduced, inner: Tensor) -> Tensor:
 
 
 def _sums(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
-    """Sum over all states."""
     _check_bits(A.shape[2])
     A = A if A.dtype == torch.float64 else A.to(torch.float32)
     device = A.device.type
@@ -187,7 +188,7 @@ def _sums(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
 
 
 def _check_size(A: Qubo, clamp: Clamp | None, groups: Groups | None) -> None:
-    """Raise unless A is a QUBO whose states can be summed, before a sparse one becomes dense."""
+    """Raise unless the states of A can be summed, before a sparse A becomes dense."""
     if not isinstance(A, SparseQubo):
         check_plain("A", A)
     if clamp is None and groups is None:
@@ -201,10 +202,8 @@ def _check_beta(beta: object) -> None:
 
 def _check_bits(n: int) -> None:
     if n > MAX_BITS:
-        raise QubolearnError(
-            f"the partition function of n={n} bits is a sum over 2**{n} states (limit 2**{MAX_BITS}); "
-            "learn with PseudoLikelihood, or sum over blocks of bits by clamp= and groups="
-        )
+        remedy = "learn with PseudoLikelihood, or sum over blocks of bits by clamp= and groups="
+        raise QubolearnError(f"log Z of n={n} bits sums 2**{n} states (limit 2**{MAX_BITS}); {remedy}")
 
 
 def _sums_cpu(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:

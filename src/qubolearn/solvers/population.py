@@ -1,61 +1,56 @@
-"""Population annealing: exact elimination of bits, annealing in integers, and partition crossover of the reads."""
+"""Population annealing: elimination of bits, annealing in integers, partition crossover."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError, check_counts, check_numbers, counted
+from qubolearn.errors import QubolearnError, check_counts, check_numbers
 from qubolearn.gpu.annealing import available, takes_lists
 from qubolearn.kernels import kernel_call, native
-from qubolearn.qubo import Groups, Inequalities, Qubo, SparseQubo, energies
+from qubolearn.qubo import Groups, Inequalities, Qubo, SparseQubo, as_sparse, energies
 from qubolearn.qubo.sparse import check_memory, on_checked_graph
 from qubolearn.solvers.contract import QuboSolver, SearchResult, instance_seeds, lowest_around, search_for
-from qubolearn.solvers.forms import SparseForm
+from qubolearn.solvers.forms import Floats, Seeds, SparseForm
 from qubolearn.solvers.inequalities import anneal_constrained
 
 __all__ = ["PopulationAnnealing"]
 
-Bits = npt.NDArray[np.int8]
-Floats = npt.NDArray[np.float64]
-
-#: Reads per population, in the lanes of one vector of bytes.
+#: Reads per population: the bytes of one vector.
 READS = 64
-#: Reads per population if moves obey groups and inequalities, which are updated one by one.
+#: Reads per population under groups and inequalities.
 COLONY = 16
-#: Bits with at most this many neighbors are eliminated; a field counts as one.
+#: Bits with at most this many neighbors, field included, are eliminated.
 MAX_NEIGHBORS = 3
 
 
 @dataclass(frozen=True)
 class PopulationAnnealing(QuboSolver):
-    """Annealing of 64 reads that improve generation by generation, for sparse QUBOs of hundreds of bits and more.
+    """Improve 64 reads generation by generation, for sparse QUBOs of hundreds of bits and more.
 
-    A generation reheats every read, anneals it back, and crosses the result with the read it came from (partition
-    crossover; Tinós, Whitley and Chicano, FOGA 2015). The bits in which the two differ form components that are not
-    coupled to each other; each component that does not raise the energy is kept. Reads are never resampled, unlike in
-    Hukushima and Iba's population annealing (AIP Conf. Proc. 690, 2003). Temperatures are measured for each QUBO.
-
-    With ``count=1``, bits with at most three neighbors are eliminated first, which is exact.
+    A generation reheats and anneals every read, and crosses the result with the original read
+    (partition crossover; Tinós, Whitley and Chicano, FOGA 2015): of the uncoupled components in
+    which the two differ, those that do not raise the energy are kept. Reads are never resampled,
+    unlike in Hukushima and Iba's method (AIP Conference Proceedings 690, 200, 2003). With
+    ``count=1``, bits with at most three neighbors are eliminated first, which is exact.
 
     Args:
         sweeps: how often each bit of a read is updated, over all generations.
-        reads: reads per QUBO, rounded up to a multiple of 64. Each 64 are a separate population and may have their own
-            thread; a QUBO with 64 reads uses one. On an NVIDIA GPU they are one population; thousands keep it busy.
+        reads: reads per QUBO, rounded up to a multiple of 64, each a population with its own
+            thread. On an NVIDIA GPU they are one population; thousands keep it busy.
         seed: fixes the result; instance i draws from a stream of (seed, i) alone.
-        seconds: a time limit for the batch, in place of ``sweeps``. The result then depends on the machine.
+        seconds: a time limit for the batch instead of ``sweeps``. The result then depends on the
+            machine.
         target: an energy that ends the search of a QUBO early.
 
-    ``info`` has ``eliminated``, the number of bits ``[batch]`` that were, and ``sweeps [batch]``. Couplings that are
-    multiples of one number are annealed as integers of 1 or 2 bytes, all others in float32. On dense QUBOs, where all
-    differing bits form one component, :class:`SimulatedAnnealing` is better, and ``auto`` takes it. With groups or
-    inequalities, 16 reads per population make moves that obey them. Results do not depend on the number of threads.
+    ``info`` has the number of ``eliminated`` bits and ``sweeps``, ``[batch]`` each. On dense QUBOs
+    :class:`SimulatedAnnealing` is better. With groups or inequalities, populations have 16 reads.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> PopulationAnnealing(seed=0)(A).states.tolist()
@@ -82,28 +77,29 @@ class PopulationAnnealing(QuboSolver):
     def search(self, A: Qubo, count: int) -> SearchResult:
         if self.seconds is not None:
             return search_for(self.seconds, lambda sweeps: self._with_sweeps(sweeps).search(A, count))
-        sparse = (A if isinstance(A, SparseQubo) else SparseQubo.from_dense(A.double())).to("cpu", torch.float64)
+        sparse = as_sparse(A)
         if count > 1 or not _has_few_neighbors(sparse):
             return self._search(sparse, count, instance_seeds(self.seed, len(A)), self.target, A.device)
         found = [self._search_eliminated(sparse, row, A.device) for row in range(len(A))]
-        states = torch.cat([each.states for each in found])
-        info: dict[str, Any] = {key: torch.cat([each.info[key] for each in found]) for key in ("sweeps", "eliminated")}
-        exact = bool((info["eliminated"] == A.shape[2]).all())
-        return SearchResult(states, {"source": "exhaustive" if exact else "simulated", **info})
+        swept = torch.cat([each.info["sweeps"] for each in found])
+        eliminated = torch.cat([each.info["eliminated"] for each in found])
+        source = "exhaustive" if bool((eliminated == A.shape[2]).all()) else "simulated"
+        info = {"source": source, "sweeps": swept, "eliminated": eliminated}
+        return SearchResult(torch.cat([each.states for each in found]), info)
 
-    def search_limited(self, A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities) -> SearchResult:
-        """Search the states that clamp ``[batch, n]``, groups and inequalities allow."""
-        where = clamp, groups, limits
+    def search_limited(
+        self, A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities
+    ) -> SearchResult:
+        where = A, count, clamp, groups, limits
         if self.seconds is not None:
-            return search_for(self.seconds, lambda sweeps: self._with_sweeps(sweeps).search_limited(A, count, *where))
+            return search_for(self.seconds, lambda sweeps: self._with_sweeps(sweeps).search_limited(*where))
         reads = -(-self.reads // READS) * COLONY
-        return anneal_constrained(A, count, *where, reads, self.sweeps, self.seed, COLONY, self.target)
+        return anneal_constrained(*where, reads, self.sweeps, self.seed, COLONY, self.target)
 
     def _with_sweeps(self, sweeps: int) -> Self:
         return replace(self, sweeps=sweeps, seconds=None)
 
     def _search_eliminated(self, A: SparseQubo, row: int, device: torch.device) -> SearchResult:
-        """Search one QUBO without the bits that can be eliminated."""
         one, seeds = A[row], instance_seeds(self.seed, row + 1)[row:]
         arrays = (one.linear[0], one.edges, one.quadratic[0])
         elimination = native().Elimination(*(np.ascontiguousarray(array.numpy()) for array in arrays))
@@ -114,21 +110,20 @@ class PopulationAnnealing(QuboSolver):
             edges, quadratic = np.zeros((2, m), np.int64), np.zeros(m)
             elimination.write(kept, linear, edges, quadratic)
             left = on_checked_graph(*map(torch.from_numpy, (linear[None], edges, quadratic[None])))
-            elimination.restore(states)  # of zeros elsewhere, whose energy is that of the eliminated bits
+            elimination.restore(states)  # the energy of the eliminated bits
             offset = energies(one, torch.from_numpy(states).double()[None]).item()
-            found = self._search(left, 1, seeds, None if self.target is None else self.target - offset, device)
+            target = None if self.target is None else self.target - offset
+            found = self._search(left, 1, seeds, target, device)
             states[:, kept] = found.states[:, 0].cpu().numpy()
             info["sweeps"] = found.info["sweeps"]
         elimination.restore(states)
         return SearchResult(torch.from_numpy(states[None]), info)
 
     def _search(
-        self, A: SparseQubo, count: int, seeds: npt.NDArray[np.uint32], target: float | None, device: torch.device
+        self, A: SparseQubo, count: int, seeds: Seeds, target: float | None, device: torch.device
     ) -> SearchResult:
-        """Search all QUBOs; return the lowest states around the reads."""
         batch, n, islands = len(A), A.n, -(-self.reads // READS)
-        what = f"{counted(islands * READS, 'read')} of {counted(batch, 'QUBO')} of n={n} bits"
-        check_memory(batch * islands * READS * n, what, "request fewer, or solve fewer at once")
+        check_memory(batch * islands * READS * n, A, islands * READS)
         if available(device) and takes_lists(A.linear, A.edges) and count <= n:
             return self._search_on_gpu(A.to(device), count, torch.from_numpy(seeds.astype(np.int64)), target)
         form = SparseForm.make(A)
@@ -137,10 +132,9 @@ class PopulationAnnealing(QuboSolver):
         reads, first = np.zeros((batch, islands, READS, n), np.int8), np.zeros(batch, np.int64)
         swept, degree = np.zeros((batch, islands), np.int64), form.graph[1].size / n
         work = batch * islands * n * (5 + 0.5 * degree) * widths.mean() * 1e-9 * self.sweeps
+        found = first, swept, reads
         with kernel_call("population annealing", work) as options:
-            native().search_population(
-                annealed.qubos, widths, self.sweeps, targets, seeds, first, swept, reads, **options
-            )
+            native().search_population(annealed.qubos, widths, self.sweeps, targets, seeds, *found, **options)
         later = np.arange(islands) > first[:, None]  # these ended when threads allowed
         reads[later], swept[later] = np.repeat(reads[:, :1], islands, 1)[later], 0
         info = {"source": "simulated", "sweeps": torch.from_numpy(swept.sum(1))}
@@ -149,7 +143,6 @@ class PopulationAnnealing(QuboSolver):
         return SearchResult(torch.from_numpy(states), info, distinct=True)
 
     def _search_on_gpu(self, A: SparseQubo, count: int, seeds: Tensor, target: float | None) -> SearchResult:
-        """Search all QUBOs as :meth:`_search` does, on an NVIDIA GPU."""
         from qubolearn.gpu.population_triton import Population
 
         scale = torch.cat([A.linear, A.quadratic], 1).abs().amax(1).clamp(min=1e-300)
@@ -166,14 +159,14 @@ class PopulationAnnealing(QuboSolver):
 
 
 def _has_few_neighbors(A: SparseQubo) -> bool:
-    """Return True if some bit can be eliminated."""
-    fields = A.linear + torch.zeros_like(A.linear).index_add(1, A.edges.flatten(), A.quadratic.repeat(1, 2)) / 2
-    coupled = (A.quadratic != 0).long().repeat(1, 2)
-    return bool(((fields != 0).long().index_add(1, A.edges.flatten(), coupled) <= MAX_NEIGHBORS).any())
+    ends, couplings = A.edges.flatten(), A.quadratic.repeat(1, 2)
+    fields = A.linear + torch.zeros_like(A.linear).index_add(1, ends, couplings) / 2
+    neighbors = (fields != 0).long().index_add(1, ends, (couplings != 0).long())
+    return bool((neighbors <= MAX_NEIGHBORS).any())
 
 
 def _in_units(form: SparseForm) -> tuple[SparseForm, npt.NDArray[np.int64]]:
-    """Return QUBOs as small integers if they are multiples of a number, and bytes per integer, 4 for all others."""
+    """Return QUBOs as small integers if possible, and the bytes of each, else 4."""
     starts, _, places = form.graph
     linear, quadratic, scale = form.linear.copy(), form.quadratic.copy(), form.scale.copy()
     widths = np.full(len(linear), 4)
@@ -195,7 +188,7 @@ def _in_units(form: SparseForm) -> tuple[SparseForm, npt.NDArray[np.int64]]:
 
 
 def _common_unit(values: Floats) -> float | None:
-    """Return the largest number that all values are multiples of; None if it is much smaller than the values.
+    """Return the largest number that all values are multiples of, if any.
 
     >>> _common_unit(np.array([0.3, -0.5, 0.0])), _common_unit(np.array([0.3, np.pi]))
     (0.1, None)

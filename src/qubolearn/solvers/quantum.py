@@ -1,15 +1,22 @@
-"""Simulated quantum annealing from first principles: the Schrödinger equation of a closed annealer."""
+"""Simulated quantum annealing: the Schrödinger equation of a closed annealer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from qubolearn.chips.programming import EXTENDED_J_RANGE, J_RANGE, Embedding, Programmed, scaled, with_control_errors
+from qubolearn.chips.programming import (
+    EXTENDED_J_RANGE,
+    J_RANGE,
+    Embedding,
+    Programmed,
+    scaled,
+    with_control_errors,
+)
 from qubolearn.errors import QubolearnError, check_counts, check_numbers, unknown_name
 from qubolearn.kernels import Bar, thread_count
 from qubolearn.qubo import Qubo, as_dense, check_qubo, energies, from_ising, to_ising
@@ -22,40 +29,38 @@ __all__ = ["QuantumAnnealing"]
 #: The state of more qubits exceeds the memory of most machines.
 MAX_QUBITS = 26
 MAX_STEPS = 10**7
-#: Amplitudes of one chunk of the batch, and the measured bytes of each: less than 1 GiB together.
+#: Amplitudes of one chunk of the batch, of about 100 bytes each.
 CHUNK_AMPLITUDES = 2**23
-BYTES_PER_AMPLITUDE = 100
-#: The same on a CPU: larger memory is returned to the system and requested again, a tenth of the anneal's time.
+#: The same on a CPU, which would otherwise reallocate memory.
 CPU_AMPLITUDES = 2**20
-#: Energies this close, as a share of the range of all, are equal up to rounding.
+#: Energies this close, as a share of their range, are equal.
 SAME_ENERGY = 1e-10
 
 
 @dataclass(frozen=True)
 class QuantumAnnealing(QuboSolver):
-    """Simulate quantum annealing from first principles: H(t) goes from H_I = -Σ σx to H_P = A in the time τ.
+    """Simulate quantum annealing: H(t) goes from H_I = -Σ σx to H_P = A in the time τ.
 
-    The state of all qubits is integrated and then measured, up to 26 qubits, for which one anneal takes minutes on a
-    CPU. Times are nanoseconds and energies GHz. The annealer is closed: it has no temperature and does not decohere.
-    Real ones are close to that in fast anneals of 5 to 50 ns, which allow no biases h on today's chips; their standard
-    anneals of 20 µs are thermal. So this is a coherent annealer with D-Wave's energies and control errors.
+    The state of up to 26 qubits is integrated and then measured; at 26 one anneal takes minutes on
+    a CPU. The annealer is closed, without temperature or decoherence, as real ones nearly are in
+    anneals of 5 to 50 ns. Reference: Kadowaki and Nishimori, Physical Review E 58, 5355 (1998).
 
-    Each instance is scaled to fill h in [-4, 4] and J in [-1, 1] (with chains [-2, 1]) and programmed with Gaussian
-    errors. D-Wave's page on integrated control errors shows deviations that fall from 0.025 to 0.010 (h) and from 0.015
-    to 0.010 (J) during an anneal; the defaults are those of the part in which the gap closes.
+    Each instance is scaled to fill h in [-4, 4] and J in [-1, 1] (with chains [-2, 1]) and
+    programmed with Gaussian errors, by default those that D-Wave documents for the part in which
+    the gap closes.
 
-    ``info["success_probability"]`` is the exact share of |ψ|² on the true ground states of A, not a count of reads.
-    Reference: Kadowaki and Nishimori, Physical Review E 1998.
+    ``info["success_probability"]`` is the exact share of |ψ|² on the ground states of A.
 
     Args:
-        anneal_time: τ in ns. Longer anneals find x* more surely, but fewer of their reads are x⁺.
+        anneal_time: τ in ns. Longer anneals find x* more surely, but x⁺ less often.
         schedule: ``dwave`` or ``linear``.
         reads: how often the final state is measured.
-        h_error, J_error: standard deviations of the control errors, in units of the programmed h and J.
+        h_error, J_error: standard deviations of the control errors, in units of the programmed h
+            and J.
         programmings: how often the errors are drawn per call; the reads are divided evenly.
-        complete: also take the neighbors of x* and descents from them as candidates: reads alone rarely contain x⁺.
+        complete: also consider the neighbors of x* and descents from them: reads rarely contain x⁺.
         seed: the seed of errors and reads.
-        tolerance: the largest error of probabilities because time steps are finite.
+        tolerance: the largest error of probabilities due to finite time steps.
         steps: the number of time steps, instead of the tolerance.
         embedding: chains of qubits for the bits, if the chip lacks couplers.
         chain_strength: multiple of rms(J) √(mean degree), as D-Wave's default.
@@ -83,13 +88,12 @@ class QuantumAnnealing(QuboSolver):
             raise unknown_name("schedule", self.schedule, SCHEDULES)
         check_numbers(True, anneal_time=self.anneal_time, h_error=self.h_error, J_error=self.J_error)
         check_numbers(tolerance=self.tolerance, chain_strength=self.chain_strength)
-        check_counts(reads=self.reads, programmings=self.programmings, steps=1 if self.steps is None else self.steps)
+        check_counts(reads=self.reads, programmings=self.programmings)
+        check_counts(steps=1 if self.steps is None else self.steps)
         if (self.steps or 0) > MAX_STEPS:
-            raise QubolearnError(f"steps={self.steps} is over the limit {MAX_STEPS}; use fewer, or the tolerance")
+            raise QubolearnError(f"steps={self.steps} (limit {MAX_STEPS}); use fewer, or the tolerance")
         if self.reads % self.programmings:
-            raise QubolearnError(
-                f"reads={self.reads} cannot be shared evenly by programmings={self.programmings}; take a multiple"
-            )
+            raise QubolearnError(f"reads={self.reads}; expected a multiple of programmings")
 
     def search(self, A: Tensor, count: int) -> SearchResult:
         measured = self._measure(A)
@@ -98,14 +102,9 @@ class QuantumAnnealing(QuboSolver):
             best = energies(A.to(torch.float64), states).argmin(1)
             lowest = states[torch.arange(len(A), device=A.device), best]
             states = with_second_best(A, torch.cat([lowest[:, None], states], 1), count)
-        info = {
-            "source": "simulated",
-            "success_probability": measured.success,
-            "anneal_time_ns": self.anneal_time,
-            "schedule": self.schedule,
-            "reads": self.reads,
-            "steps": measured.steps,
-        }
+        info: dict[str, Any] = {"source": "simulated", "reads": self.reads, "schedule": self.schedule}
+        info |= {"success_probability": measured.success, "steps": measured.steps}
+        info["anneal_time_ns"] = self.anneal_time
         if self.embedding is not None:
             info["chain_break_fraction"] = measured.broken
         return SearchResult(states, info)
@@ -119,9 +118,9 @@ class QuantumAnnealing(QuboSolver):
         return self._measure(A.detach(), scored=False).states
 
     def probabilities(self, A: Qubo) -> Tensor:
-        """Return |ψ|² at the end: ``[batch, 2**n]``, float64, states in the order of ``all_states``.
+        """Return |ψ|² at the end: ``[batch, 2**n]``, float64, in the order of ``all_states``.
 
-        It is the mean over programmings, and with chains that of the logical states after the majority vote.
+        It is the mean over programmings, with chains after their majority vote.
         """
         check_qubo(A)
         A = as_dense(A)
@@ -139,15 +138,12 @@ class QuantumAnnealing(QuboSolver):
         seeds = instance_seeds(self.seed, len(A))
         problem = with_control_errors(J, h, self.J_error, self.h_error, self.programmings, self.reads, seeds)
         if not bool(_squared_fields(problem).isfinite().all()):
-            errors = f"h_error={self.h_error:g}, J_error={self.J_error:g}, chain_strength={self.chain_strength:g}"
-            raise QubolearnError(
-                f"fields overflow float64 with |A_ij| up to {float(A.abs().amax()):.1e}, {errors}; "
-                "divide A by a constant, or lower the largest of these options"
-            )
+            options = f"h_error={self.h_error:g}, J_error={self.J_error:g} or the chain strength"
+            raise QubolearnError(f"fields overflow float64; lower |A_ij|, {options}")
         return problem
 
     def _anneal(self, problem: Programmed) -> Iterator[_Final]:
-        """Anneal all rows in chunks of equal time steps, so that no result depends on the rest of the batch."""
+        """Anneal in chunks of equal time steps, independent of the batch."""
         chunks = self._chunks(problem)
         with Bar("quantum annealing", sum(len(rows) * (steps + 1) for rows, _, steps in chunks)) as bar:
             for rows, field, steps in chunks:
@@ -158,7 +154,7 @@ class QuantumAnnealing(QuboSolver):
                 yield _Final(rows, steps, p.div_(p.sum(1, keepdim=True)))
 
     def _chunks(self, problem: Programmed) -> list[tuple[Tensor, float, int]]:
-        """Return rows whose rms local fields round up to the same 2**(level/4), that field, and the time steps."""
+        """Return rows of similar rms fields, 2**(level/4), that field, and the steps."""
         levels = (4 * _squared_fields(problem).mean(-1).sqrt().clamp(min=1 / 16).log2()).ceil()
         size = _rows_at_once(problem.h)
         chunks = []
@@ -166,16 +162,14 @@ class QuantumAnnealing(QuboSolver):
             field = 2 ** (level / 4)
             steps = self.steps or steps_for(SCHEDULES[self.schedule], self.anneal_time, field, self.tolerance)
             if steps > MAX_STEPS:
-                raise QubolearnError(
-                    f"anneal_time={self.anneal_time:g} ns and tolerance={self.tolerance:g} need {steps:.3g} time steps "
-                    f"(limit {MAX_STEPS:.0e}); shorten the anneal, or raise the tolerance"
-                )
+                how = f"anneal_time={self.anneal_time:g} with tolerance={self.tolerance:g}"
+                raise QubolearnError(f"{how} takes {steps:.3g} steps (limit {MAX_STEPS:.0e}); lower one")
             rows = (levels == level).nonzero()[:, 0]
             chunks += [(some, field, steps) for some in rows.split(size)]
         return chunks
 
     def _measure(self, A: Tensor, scored: bool = True) -> _Measured:
-        """Anneal and read; the success, which needs the energies of all states, is 0 unless ``scored``."""
+        """Anneal and read; the success is 0 unless ``scored``."""
         batch, n = A.shape[0], A.shape[2]
         problem = self._program(A)
         rows, reads = problem.uniforms.shape
@@ -198,7 +192,7 @@ class QuantumAnnealing(QuboSolver):
         return _Measured(states.view(batch, self.reads, n), success, broken, steps)
 
     def _logical(self, probabilities: Tensor) -> Tensor:
-        """Map probabilities ``[rows, 2**qubits]`` to those after the majority vote of chains: ``[rows, 2**n]``."""
+        """Return probabilities ``[rows, 2**n]`` after the majority vote."""
         if self.embedding is None:
             return probabilities
         out = probabilities.new_zeros(len(probabilities), 2 ** len(self.embedding.chains))
@@ -223,39 +217,33 @@ class _Measured(NamedTuple):
 
 
 def _squared_fields(problem: Programmed) -> Tensor:
-    """Return the squares of the local fields ``[rows, qubits]``."""
     return problem.h.square() + (problem.J + problem.J.mT).square().sum(-1)
 
 
 def _check_size(qubits: int) -> None:
     if qubits > MAX_QUBITS:
-        memory = BYTES_PER_AMPLITUDE * 2.0 ** (min(qubits, 900) - 30)
-        raise QubolearnError(
-            f"{qubits} qubits are over the limit of {MAX_QUBITS}: their state needs {memory:.3g} GiB per instance; "
-            "use simulated annealing"
-        )
+        raise QubolearnError(f"{qubits} qubits (limit {MAX_QUBITS}); use simulated annealing")
 
 
 def _rows_at_once(h: Tensor) -> int:
-    """Return the size of a chunk for biases h ``[rows, qubits]``."""
     most = max(1, CHUNK_AMPLITUDES >> h.shape[1])
     return most if h.device.type != "cpu" else min(most, max(thread_count(), CPU_AMPLITUDES >> h.shape[1]))
 
 
 def _lowest(energies: Tensor) -> Tensor:
-    """Return which states are ground states up to rounding: ``[rows, 2**n]``."""
+    """Return which states ``[rows, 2**n]`` are ground states."""
     low, high = energies.aminmax(dim=1, keepdim=True)
     return energies <= low + SAME_ENERGY * (high - low)
 
 
 def _draw(probabilities: Tensor, uniforms: Tensor) -> Tensor:
-    """Return codes ``[rows, reads]`` of states, one for each uniform number."""
     total = probabilities.cumsum(1)
-    return torch.searchsorted(total, uniforms * total[:, -1:], right=True).clamp(max=probabilities.shape[1] - 1)
+    codes = torch.searchsorted(total, uniforms * total[:, -1:], right=True)
+    return codes.clamp(max=probabilities.shape[1] - 1)
 
 
 def _bits(codes: Tensor, qubits: int) -> Tensor:
-    """Return the bits ``[..., qubits]`` of codes ``[...]``, the most significant first, as in ``all_states``."""
+    """Return the bits ``[..., qubits]`` of codes, the most significant first."""
     return (codes[..., None] >> torch.arange(qubits - 1, -1, -1, device=codes.device)) & 1
 
 

@@ -1,12 +1,11 @@
-"""Time evolution of n qubits as vectors of 2**n amplitudes, for a batch of problems at once.
+"""Time evolution of n qubits as vectors of 2**n amplitudes, in batches.
 
 The Hamiltonian, in D-Wave's form, with energies in GHz divided by Planck's constant and s = t/τ:
 
     H(s) = -A(s)/2 Σ σx_i  +  B(s)/2 (Σ h_i σz_i + Σ J_ij σz_i σz_j)
 
-The amplitude of x is stored times (-i)^(ones in x). This keeps the phases of the problem Hamiltonian, and exp(iθσx)
-becomes the real rotation [[cos θ, -sin θ], [sin θ, cos θ]], at half the work of a complex matrix. So a state is two
-real tensors, and |ψ|² is the sum of their squares.
+The amplitude of x is stored times (-i)^(ones in x), so that exp(iθσx) becomes the real rotation
+[[cos θ, -sin θ], [sin θ, cos θ]]. A state is two real tensors.
 """
 
 from __future__ import annotations
@@ -24,33 +23,42 @@ from torch import Tensor
 from qubolearn.kernels import kernel_call, native
 from qubolearn.qubo import all_states, upper_triangular
 
-__all__ = ["SCHEDULES", "Pulses", "all_energies", "dwave", "final_probabilities", "linear", "pulses", "steps_for"]
+__all__ = [
+    "SCHEDULES",
+    "Pulses",
+    "all_energies",
+    "dwave",
+    "final_probabilities",
+    "linear",
+    "pulses",
+    "steps_for",
+]
 
 Array = npt.NDArray[np.floating]
 Schedule = Callable[[Array], tuple[Array, Array]]
 
-#: Qubits that one matrix product rotates; fewer mean more passes over the state, more mean longer sums.
+#: Qubits that one matrix product rotates.
 GROUP = 7
-#: Amplitudes times steps between updates of the progress bar: a fraction of a second.
+#: Amplitudes times steps between updates of the progress bar.
 AT_ONCE = 2**26
 #: Rough cost of a time step on one thread.
 SECONDS_PER_AMPLITUDE = 1.5e-9
-#: B(1) of the linear schedule, equal to D-Wave's, so that both end in the same problem Hamiltonian.
+#: B(1) of the linear schedule, equal to D-Wave's.
 LINEAR_GHZ = 7.5
-#: Points of the table on which a schedule is integrated.
+#: Points of the table of a schedule.
 TABLE = 4096
 
 
 def linear(s: Array) -> tuple[Array, Array]:
-    """Return A and B of H(t) = (1 - t/τ) H_I + (t/τ) H_P, at D-Wave's final energy scale."""
+    """Return A and B of H(t) = (1 - t/τ) H_I + (t/τ) H_P."""
     return LINEAR_GHZ * (1 - s), LINEAR_GHZ * s
 
 
 def dwave(s: Array) -> tuple[Array, Array]:
-    """Return A and B of the standard anneal of D-Wave's Advantage, which cross at 1.28 GHz.
+    """Return A and B of D-Wave's Advantage, which cross at 1.28 GHz.
 
-    B grows as the square of the qubits' current, which is linear in time. ln A is a cubic fit to the published table of
-    Advantage_system4.0: within 1.5 % up to s = 0.53, and within 20 % beyond, where A is below 0.1 GHz.
+    B grows as the square of the qubits' current, linear in time. ln A is a cubic fit to the
+    published table of Advantage_system4.0: within 1.5 % up to s = 0.53, and within 20 % beyond.
     """
     return np.exp(2.298 - 9.66 * s + 18.024 * s**2 - 31.176 * s**3), (0.4733 + 2.2679 * s) ** 2
 
@@ -59,17 +67,14 @@ SCHEDULES: dict[str, Schedule] = {"linear": linear, "dwave": dwave}
 
 
 class Pulses(NamedTuple):
-    """The anneal as a list of ψ <- exp(-2πi turns_k E(x)) Π_i exp(iθ_k σx_i) ψ, E in Ising units."""
+    """An anneal as steps ψ <- exp(-2πi turns_k E(x)) Π_i exp(iθ_k σx_i) ψ."""
 
     theta: Array  # [steps + 1], the first is 0
     turns: Array  # [steps + 1]
 
 
 def pulses(schedule: Schedule, anneal_time: float, field: float, steps: int) -> Pulses:
-    """Return the Strang-split steps of an anneal of ``anneal_time`` ns, for local fields of rms ``field``.
-
-    A step is half a phase, a rotation and half a phase, with A and B integrated over it; adjacent halves are merged.
-    """
+    """Return the Strang-split steps of an anneal, for rms fields ``field``."""
     table = _table(schedule, anneal_time, field)
     edges = np.interp(np.linspace(0, table.work[-1], steps + 1), table.work, table.time)
     a = np.diff(np.interp(edges, table.time, table.A))
@@ -80,14 +85,13 @@ def pulses(schedule: Schedule, anneal_time: float, field: float, steps: int) -> 
 
 
 def steps_for(schedule: Schedule, anneal_time: float, field: float, tolerance: float) -> int:
-    """Return the number of steps after which no state's probability is off by more than ``tolerance``.
+    """Return the number of steps that keep errors of probabilities within ``tolerance``.
 
-    Strang's error falls as 1/steps². On random problems of 8 and 11 bits and anneals of 1 to 20 ns it stays within 1.3
-    times the tolerance, and within 3 times for rare problems with two almost equal ground states. Fewer than 1.5 steps
-    per unit of work come near resonance with single spin flips.
+    Strang's error falls as 1/steps². On random problems it stays within 1.3 times the tolerance,
+    within 3 times for near ties. Below 1.5 steps per unit of work flips of spins resonate.
     """
     work = float(_table(schedule, anneal_time, field).work[-1])
-    # an anneal_time near the limit of float64 makes the work infinite or NaN; min() then returns its first argument
+    # min() returns its first argument if the work is NaN
     return max(1, math.ceil(min(1e18, work * max(1.5, 0.22 / math.sqrt(tolerance)))))
 
 
@@ -102,8 +106,8 @@ class _Table(NamedTuple):
 def _table(schedule: Schedule, anneal_time: float, field: float) -> _Table:
     s = np.linspace(0, 1, TABLE)
     A, B = schedule(s)
-    # Steps may be long if one part of H is weak, since then the two nearly commute. For dt -> 0 the least error has
-    # dt ~ (ab)^(-1/3) (a² + b²)^(-1/6), but that meets resonances late in the anneal; 1/5 needs fewer steps.
+    # Steps may be long if one part of H is weak: then the two nearly commute. Powers of 1/3 and
+    # 1/6 have the least error for dt -> 0, but meet resonances late in the anneal.
     a, b = 2 * math.pi * A, 2 * math.pi * B * field
     density = (a * b) ** 0.2 * (a**2 + b**2) ** 0.3
     time = s * anneal_time
@@ -116,23 +120,23 @@ def _running_integral(y: Array, x: Array) -> Array:
 
 
 def all_energies(A: Tensor) -> Tensor:
-    """Return E(x) ``[batch, 2**n]`` of all states of A ``[batch, n, n]``, in the order of ``all_states``."""
+    """Return E(x) ``[batch, 2**n]`` of all states, in the order of ``all_states``."""
     batch, n = A.shape[0], A.shape[2]
     U = upper_triangular(A)
     half = n // 2
-    x, y = (all_states(bits, A.device, A.dtype) for bits in (half, n - half))  # the first bits and the last
+    x, y = (all_states(bits, A.device, A.dtype) for bits in (half, n - half))
     first = ((x @ U[:, :half, :half]) * x).sum(-1)
     last = ((y @ U[:, half:, half:]) * y).sum(-1)
     between = x @ U[:, :half, half:] @ y.T
-    return between.add_(first[:, :, None]).add_(last[:, None, :]).reshape(batch, 2**n)  # memory is what it costs
+    return between.add_(first[:, :, None]).add_(last[:, None, :]).reshape(batch, 2**n)
 
 
 def final_probabilities(
     energies: Tensor, pulses: Pulses, progress: Callable[[int], None] = lambda work: None
 ) -> Tensor:
-    """Return |ψ|² ``[batch, 2**n]``, float32, after pulses on the uniform superposition; energies ``[batch, 2**n]``.
+    """Return |ψ|² ``[batch, 2**n]``, float32, after pulses on the uniform superposition.
 
-    ``progress`` is called now and then with the number of pulses applied since, times the batch.
+    ``progress`` is called with the number of pulses applied since, times the batch.
     """
     energies = energies.to(torch.float32)
     state = _uniform_superposition(energies)
@@ -146,7 +150,7 @@ def final_probabilities(
 
 
 def _uniform_superposition(energies: Tensor) -> Tensor:
-    """Return real and imaginary part ``[2, batch, 2**n]`` of the ground state of -Σ σx: (-i)^ones / √2**n."""
+    """Return the ground state of -Σ σx: (-i)^ones / √2**n, ``[2, batch, 2**n]``."""
     batch, states = energies.shape
     quarter_turns = _ones(_qubits(energies)) % 4
     parts = torch.tensor([[1.0, 0.0, -1.0, 0.0], [0.0, -1.0, 0.0, 1.0]])[:, quarter_turns] / math.sqrt(states)
@@ -154,7 +158,7 @@ def _uniform_superposition(energies: Tensor) -> Tensor:
 
 
 def _apply_compiled(state: Tensor, energies: Tensor, pulses: Pulses) -> Tensor:
-    """Apply pulses on the CPU; rotations are cos θ [[1, -tan θ], [tan θ, 1]], and all cosines join the phase."""
+    """Apply pulses on the CPU by tan θ; cosines join the phase."""
     theta, turns = _small_angles(*(x.astype(np.float32) for x in pulses))
     tangents = np.tan(theta)
     norms = ((1 + tangents.astype(np.float64) ** 2) ** (-_qubits(energies) / 2)).astype(np.float32)
@@ -165,7 +169,7 @@ def _apply_compiled(state: Tensor, energies: Tensor, pulses: Pulses) -> Tensor:
 
 
 def _small_angles(theta: Array, turns: Array) -> tuple[Array, Array]:
-    """Return the same pulses with |θ| <= π/4, up to the sign of the state: larger angles become two halves.
+    """Return the same pulses with |θ| <= π/4: larger angles become two halves.
 
     >>> [x.tolist() for x in _small_angles(np.float32([0.5, 1.0]), np.float32([0.25, 0.125]))]
     [[0.5, 0.5, 0.5], [0.25, 0.0, 0.125]]
@@ -178,7 +182,7 @@ def _small_angles(theta: Array, turns: Array) -> tuple[Array, Array]:
 
 
 def _apply_torch(state: Tensor, energies: Tensor, pulses: Pulses) -> Tensor:
-    """Apply pulses on any device: the qubits rotate in groups of nearly equal size, each by one matrix product."""
+    """Apply pulses on any device, by matrix products over groups of qubits."""
     qubits = _qubits(energies)
     groups = -(-qubits // GROUP)
     sizes = [qubits // groups + (number < qubits % groups) for number in range(groups)]
@@ -186,10 +190,12 @@ def _apply_torch(state: Tensor, energies: Tensor, pulses: Pulses) -> Tensor:
     for turns in pulses.turns.tolist():
         turned = {bits: next(rotation) for bits, rotation in rotations.items()}
         before, behind = state.numel() // energies.shape[1], energies.shape[1]
-        for bits in sizes:  # all pairs of amplitudes that differ in these qubits, those behind them side by side
+        for bits in sizes:  # all pairs of amplitudes that differ in these qubits
             behind >>= bits
-            shape = (before, 2**bits, behind)
-            state = turned[bits] @ state.view(shape) if behind > 1 else state.view(shape[:2]) @ turned[bits].mT
+            if behind > 1:
+                state = turned[bits] @ state.view(before, 2**bits, behind)
+            else:
+                state = state.view(before, 2**bits) @ turned[bits].mT
             before <<= bits
         re, im = state.view(2, *energies.shape)
         angle = energies * (2 * math.pi * turns)
@@ -199,7 +205,7 @@ def _apply_torch(state: Tensor, energies: Tensor, pulses: Pulses) -> Tensor:
 
 
 def _rotations(theta: Array, bits: int, device: torch.device) -> Iterator[Tensor]:
-    """Yield for each angle the rotation of ``bits`` qubits ``[2**bits, 2**bits]``: ± cosᵃ sinᵇ, b the distance."""
+    """Yield rotations of ``bits`` qubits: ± cosᵃ sinᵇ, b the distance."""
     x = torch.arange(2**bits)
     ones = _ones(bits)
     distance = ones[x[:, None] ^ x].to(device)
@@ -211,7 +217,6 @@ def _rotations(theta: Array, bits: int, device: torch.device) -> Iterator[Tensor
 
 
 def _ones(bits: int) -> Tensor:
-    """Return how many ones each state has: ``[2**bits]``."""
     ones = torch.zeros(1, dtype=torch.long)
     for _ in range(bits):
         ones = torch.cat([ones, ones + 1])

@@ -1,4 +1,4 @@
-"""Estimate the temperature of a sampler from its reads, by maximum pseudo-likelihood."""
+"""Estimate the temperature of a sampler by maximum pseudo-likelihood."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from qubolearn.qubo.sparse import check_plain
 
 __all__ = ["effective_beta"]
 
-#: Halvings of the interval that holds β: to the last digit of float64.
-HALVINGS = 60
-DOUBLINGS = 60
+#: Doublings of an interval until it holds β, and halvings of it.
+STEPS = 60
 
 
 def effective_beta(A: Qubo, reads: Tensor) -> Tensor:
-    """Return the inverse temperature β ``[batch]``, float64, of p(x) ∝ exp(-β xᵀAx) that best fits a sampler's reads.
+    """Return the β ``[batch]``, float64, of p(x) ∝ exp(-β xᵀAx) that best fits reads.
 
     Args:
         A: QUBOs ``[batch, n, n]``, or sparse ones.
         reads: bits ``[batch, r, n]``, repeats included.
 
-    Given all other bits, bit i has its value with probability 1 / (1 + exp(-β c_i)), where c_i is the cost of flipping
-    it. The estimate maximizes the product of these over bits and reads, without a sum over all states. It is infinite
-    if every flip of every read costs energy, -inf if every flip saves some, and NaN if none does either.
+    Given all other bits, bit i has its value with probability 1 / (1 + exp(-β c_i)), c_i the cost
+    of flipping it; the product of these is maximal. β is infinite if every flip costs energy, -inf
+    if every flip saves some, NaN if none does either.
 
     >>> from qubolearn.solvers.tempering import ParallelTempering
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
@@ -48,19 +47,19 @@ def effective_beta(A: Qubo, reads: Tensor) -> Tensor:
 
 
 def _root(costs: Tensor) -> Tensor:
-    """Return the β ``[batch]`` at which the mean costs ``[batch, k]``, at most 1 in size, sum to 0."""
+    """Return the β ``[batch]`` at which the mean costs ``[batch, k]`` sum to 0."""
 
     def slope(beta: Tensor) -> Tensor:
         return (costs * torch.sigmoid(-beta[:, None] * costs)).sum(1)
 
     reach = costs.new_ones(len(costs))
-    for _ in range(DOUBLINGS):
+    for _ in range(STEPS):
         outside = (slope(reach) > 0) | (slope(-reach) < 0)
         if not bool(outside.any()):
             break
         reach = torch.where(outside, 2 * reach, reach)
     low, high = -reach, reach
-    for _ in range(HALVINGS):
+    for _ in range(STEPS):
         middle = (low + high) / 2
         above = slope(middle) > 0
         low, high = torch.where(above, middle, low), torch.where(above, high, middle)

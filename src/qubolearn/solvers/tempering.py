@@ -1,4 +1,4 @@
-"""Parallel tempering (replica exchange) of whole batches, dense or sparse, with clamped bits and one-hot groups."""
+"""Parallel tempering (replica exchange) of batches, with clamps and one-hot groups."""
 
 from __future__ import annotations
 
@@ -9,52 +9,46 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError, check_counts, check_nondecreasing, check_numbers, counted
+from qubolearn.errors import QubolearnError, check_counts, check_nondecreasing, check_numbers
 from qubolearn.kernels import kernel_call, native
 from qubolearn.qubo import Clamp, Groups, Qubo, as_clamp, as_groups, check_qubo, propagate_clamps
 from qubolearn.qubo.sparse import check_memory
 from qubolearn.solvers.contract import QuboSolver, SearchResult, check_exponents, instance_seeds
-from qubolearn.solvers.forms import SparseForm
+from qubolearn.solvers.forms import Bits, Floats, Seeds, SparseForm
 
 __all__ = ["ParallelTempering", "move_chains"]
 
-Bits = npt.NDArray[np.int8]
-Floats = npt.NDArray[np.float64]
-
 #: Replicas per vector.
 LANES = 16
-#: The most sweeps that the choice of temperatures takes.
+#: The most sweeps to choose temperatures.
 LADDER_SWEEPS = 360
 
 
 @dataclass(frozen=True)
 class ParallelTempering(QuboSolver):
-    """Parallel tempering: ``replicas`` copies of each QUBO at different temperatures, swapped after every sweep.
+    """Search with ``replicas`` of each QUBO at different temperatures, swapped after every sweep.
 
-    Use it if bits are in groups: cold replicas search valleys, hot ones carry states over the ridges between them. A
-    move draws a bit, or which bit of a one-hot group is 1, from its exact conditional distribution. Clamps and groups
-    are never broken. Large sparse QUBOs without groups are for ``PopulationAnnealing``. Reference:
-    Hukushima and Nemoto, Journal of the Physical Society of Japan 1996.
+    Use it if bits are in groups: a move draws which bit of a group is 1. Large sparse QUBOs, and
+    groups that exclude each other by strong couplings, are for ``PopulationAnnealing``. Reference:
+    Hukushima and Nemoto, Journal of the Physical Society of Japan 65, 1604 (1996).
 
     Args:
         replicas: copies of each QUBO, a multiple of 16.
-        sweeps: the most sweeps per QUBO; a state of at most ``target`` ends the search earlier.
-        target: an energy, such as 0 if energies count violated rules. ``"bound"`` is the sum of what each bit or group,
-            and each negative coupling, can add at best: a state that reaches it is proven to be lowest. With
-            ``count=1`` a target also rules out every bit that is 1 in no state of at most that energy; if the target
-            cannot be met, a second run without that follows.
-        betas: 1/temperature of the replicas, from hot to cold. By default each QUBO gets its own: an annealing of at
-            most 360 sweeps measures how often moves raise the energy, which gives both ends, and the mean energy, which
-            gives the steps so that neighbors swap equally often.
+        sweeps: the most sweeps per QUBO.
+        target: an energy that ends the search, such as 0 if energies count violated rules, or
+            ``"bound"``, a lower bound, which proves a state that reaches it. With ``count=1`` it
+            also excludes bits that are 1 in no such state; if no state reaches it, a second run
+            follows.
+        betas: 1/temperature of the replicas, from hot to cold; by default measured in at most 360
+            sweeps, so that neighbors swap equally often.
         reads: the number of states that :meth:`sample` draws per QUBO.
         seed: fixes the result; instance i draws from a stream of (seed, i) alone.
 
-    ``info`` holds ``betas`` and ``exchange_rates`` of the replicas, and the ``sweeps`` of each QUBO. The result is the
-    same for any number of threads; to search one QUBO on all cores, pass it several times. A GPU's QUBOs use the CPU.
+    ``info`` holds ``betas`` and ``exchange_rates`` of the replicas, and the ``sweeps`` of each
+    QUBO. To search one QUBO on all cores, pass it several times. GPUs are not used.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> ParallelTempering(sweeps=100, seed=0)(A).states.tolist()
@@ -73,9 +67,9 @@ class ParallelTempering(QuboSolver):
         check_counts(replicas=self.replicas, sweeps=self.sweeps, reads=self.reads)
         if self.replicas % LANES:
             raise QubolearnError(f"replicas={self.replicas}; expected a multiple of {LANES}")
-        valid = self.target in (None, "bound") or (isinstance(self.target, int | float) and math.isfinite(self.target))
-        if not valid:
-            raise QubolearnError(f"target={self.target}; expected an energy, 'bound', or None to use all sweeps")
+        target = 0.0 if self.target in (None, "bound") else self.target
+        if not (isinstance(target, int | float) and math.isfinite(target)):
+            raise QubolearnError(f"target={target}; expected an energy, 'bound', or None for all sweeps")
         if self.betas is not None:
             check_nondecreasing(self.replicas, betas=self.betas)
         instance_seeds(self.seed, 0)
@@ -84,7 +78,6 @@ class ParallelTempering(QuboSolver):
         return self.search_held(A, count, as_clamp(None, *A.shape[:2]), Groups(()))
 
     def search_held(self, A: Qubo, count: int, clamp: Tensor, groups: Groups) -> SearchResult:
-        """Search the states that clamp ``[batch, n]``, as of ``propagate_clamps``, and groups allow."""
         self._check_memory(A, 0)
         form, held = SparseForm.make(A, groups), np.ascontiguousarray(clamp.numpy(), np.int8)
         if self.target == "bound":
@@ -104,10 +97,10 @@ class ParallelTempering(QuboSolver):
     def sample(
         self, A: Qubo, beta: float | None = None, *, clamp: Clamp | None = None, groups: Groups | None = None
     ) -> Tensor:
-        """Return ``reads`` draws from p(x) ∝ exp(-β xᵀAx) over allowed states: ``[batch, reads, n]`` in A's dtype.
+        """Return ``reads`` draws from p(x) ∝ exp(-β xᵀAx) over allowed states.
 
-        Replicas at β and hotter ones mix for half of the sweeps; reads are taken at equal distances over the other
-        half. Without ``beta`` it is the coldest of ``betas``.
+        Replicas mix for half of the sweeps; reads are taken evenly over the other half. Without
+        ``beta`` it is the coldest of ``betas``.
 
         >>> A = torch.zeros(1, 2, 2)
         >>> ParallelTempering(sweeps=4000, reads=2000, seed=0).sample(A, 1.0).mean((0, 1)).round(decimals=1)
@@ -115,7 +108,7 @@ class ParallelTempering(QuboSolver):
         """
         check_qubo(A)
         if beta is None and self.betas is None:
-            raise QubolearnError("beta=None, and the solver has no betas; pass the inverse temperature of the reads")
+            raise QubolearnError("beta=None, and the solver has no betas; pass the β of the reads")
         check_numbers(beta=1.0 if beta is None else beta)
         groups, (batch, n, _) = as_groups(groups), A.shape
         held = np.ascontiguousarray(propagate_clamps(as_clamp(clamp, batch, n), groups).numpy(), np.int8)
@@ -134,16 +127,14 @@ class ParallelTempering(QuboSolver):
 
     def _check_memory(self, A: Qubo, reads: int) -> None:
         batch, n, _ = A.shape
-        check_memory(8 * self.replicas * n, f"{self.replicas} replicas of n={n} bits", "take fewer replicas")
-        needed = batch * reads * n * (1 + A.dtype.itemsize)
-        what = f"{counted(reads, 'read')} of {counted(batch, 'QUBO')} of n={n} bits"
-        check_memory(needed, what, "request fewer, or solve fewer QUBOs")
+        check_memory(8 * self.replicas * n, A, self.replicas, "replica")
+        check_memory(batch * reads * n * (1 + A.dtype.itemsize), A, reads)
 
     def _problem(self, form: SparseForm, held: Bits) -> tuple[Any, ...]:
         return form.qubos, form.units, held, instance_seeds(self.seed, len(held))
 
     def _betas(self, form: SparseForm) -> Floats:
-        """Return β of the replicas of each scaled QUBO, 0 if the kernel is to choose them."""
+        """Return β of the replicas of each scaled QUBO, 0 if the kernel chooses them."""
         if self.betas is None:
             return np.zeros((len(form.scale), self.replicas))
         return np.multiply.outer(form.scale, np.array(self.betas, np.float64))
@@ -154,11 +145,11 @@ class ParallelTempering(QuboSolver):
 
 
 def move_chains(
-    A: Qubo, states: Tensor, betas: Sequence[float], sweeps: int, seeds: npt.NDArray[np.uint32], groups: Groups | None
+    A: Qubo, states: Tensor, betas: Sequence[float], sweeps: int, seeds: Seeds, groups: Groups | None
 ) -> None:
-    """Move Markov chains ``[batch, chains, n]``, int8 on the CPU, in place by ``sweeps`` sweeps.
+    """Move Markov chains ``[batch, chains, n]``, int8 on the CPU, in place.
 
-    Chain c moves at ``betas[c]``; ``seeds [batch]`` fix the moves. Chains have one bit of each group set.
+    Chain c moves at ``betas[c]``; ``seeds [batch]`` fix the moves. Each group has one bit set.
     """
     groups, (batch, chains, n) = as_groups(groups), states.shape
     held = np.ascontiguousarray(propagate_clamps(as_clamp(None, batch, n), groups).numpy(), np.int8)

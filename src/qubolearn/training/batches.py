@@ -1,4 +1,4 @@
-"""Data of any kind -> the batch of any step, a pure function of (seed, step) as far as the data allows."""
+"""Batches of any data, a pure function of (seed, step) if the data allows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SMALL, LARGE, MANY = 32, 128, 4096
 
 @dataclass(frozen=True)
 class Settings:
-    """The numbers of a training run, checked; all but ``epochs`` are part of the digest of a folder."""
+    """The checked numbers of a run; all but ``epochs`` are in its digest."""
 
     epochs: int | None
     batch_size: int | None
@@ -41,42 +41,39 @@ class Settings:
 
 
 class Batches:
-    """The instances of a training run, batch by batch; the order of an epoch follows from (seed, epoch)."""
+    """The instances of a run by batch; (seed, epoch) fixes their order."""
 
     def __init__(self, count: int, batch_size: int, seed: int, device: torch.device | str) -> None:
         if count < 1:
             raise QubolearnError("the data is empty; expected at least one instance")
         self.instances, self.batch_size, self.seed, self.device = count, min(batch_size, count), seed, device
-        self.steps_per_epoch = count // self.batch_size  # whole batches; the rest waits for another epoch
+        self.steps_per_epoch = count // self.batch_size  # the rest waits for another epoch
         self._order: tuple[int, Tensor] | None = None
 
     def batch(self, step: int) -> Instances:
-        """Return the instances of a step, on the device of the run."""
         raise NotImplementedError
 
     def first(self) -> Instances:
-        """Return instances from which inputs are standardized."""
+        """Return instances to standardize inputs by."""
         return self.batch(0)
 
     def seed_of(self, step: int) -> int | None:
-        """Return the seed of a step's instances, or None if they do not follow from a seed."""
+        """Return the seed of a step's instances, or None."""
         return derive_seed(self.seed, "order", step // self.steps_per_epoch)
 
     def order(self, epoch: int) -> Tensor:
-        """Return the order of all instances in an epoch."""
         if self._order is None or self._order[0] != epoch:
             random = stream(self.seed, "order", epoch, device=self.device)
             self._order = (epoch, torch.randperm(self.instances, generator=random, device=self.device))
         return self._order[1]
 
     def rows(self, step: int) -> tuple[int, slice]:
-        """Return the epoch of a step and its places in the epoch."""
         epoch, index = divmod(step, self.steps_per_epoch)
         return epoch, slice(index * self.batch_size, (index + 1) * self.batch_size)
 
 
 class Drawn(Batches):
-    """Batches of a problem: the instances of an epoch are drawn at once and kept."""
+    """Batches of a problem; the instances of an epoch are drawn at once."""
 
     def __init__(self, problem: Problem, fresh: bool, *how: Any) -> None:
         super().__init__(*how)
@@ -87,11 +84,11 @@ class Drawn(Batches):
         return self.epoch(0)
 
     def epoch(self, number: int) -> Instances:
-        """Return the instances of an epoch."""
         draw = number if self.fresh else 0
         if self._kept is None or self._kept[0] != draw:
             with error_context("sample of", self.problem):
-                found = self.problem.sample(self.instances, stream(self.seed, "train", draw, device=self.device))
+                random = stream(self.seed, "train", draw, device=self.device)
+                found = self.problem.sample(self.instances, random)
             if (count := len(found.x_true)) != self.instances:
                 raise QubolearnError(f"{self.problem} returned {count} instances; expected {self.instances}")
             check_bits(found.x_true, f"x_true of {self.problem}")
@@ -136,28 +133,30 @@ class Indexed(Batches):
 class Loaded(Batches):
     """Batches of a DataLoader, one pass after the other.
 
-    A loader that shuffles without its own generator does so by (seed, epoch) alone. A resumed run goes through the
-    first batches of its epoch again, without training on them.
+    A loader that shuffles without its own generator follows (seed, epoch).
+    A resumed run skips the batches of its epoch that were trained on.
     """
 
-    def __init__(self, loader: DataLoader[Any], steps: int | None, seed: int, device: torch.device | str) -> None:
+    def __init__(
+        self, loader: DataLoader[Any], steps: int | None, seed: int, device: torch.device | str
+    ) -> None:
         if steps is None:
             try:
                 steps = len(loader)
             except TypeError as error:
-                raise QubolearnError("the DataLoader has no length and may never end; pass steps_per_epoch=") from error
+                raise QubolearnError("the DataLoader has no length; pass steps_per_epoch=") from error
         super().__init__(steps, 1, seed, device)  # an item is a batch
         self._loader = loader
-        self._place = (-1, 0)  # the epoch, and how many batches of it have been taken
+        self._place = (-1, 0)  # the epoch, and its batches so far
         self._iterator: Iterator[Any] = iter(())
         self._last: Instances | None = None
 
     def batch(self, step: int) -> Instances:
         epoch, index = divmod(step, self.steps_per_epoch)
-        if self._last is not None and self._place == (epoch, index + 1):  # a stream has every batch only once
+        if self._last is not None and self._place == (epoch, index + 1):  # a stream has each batch once
             return self._last
         if self._place[0] != epoch or self._place[1] > index:
-            torch.manual_seed(derive_seed(self.seed, "order", epoch))  # fit restores the caller's generator
+            torch.manual_seed(derive_seed(self.seed, "order", epoch))  # fit restores the generator
             self._iterator, self._place = iter(self._loader), (epoch, 0)
         item: Any = None
         for number in range(self._place[1], index + 1):
@@ -165,8 +164,9 @@ class Loaded(Batches):
                 with error_context("the DataLoader of", self._loader.dataset):
                     item = next(self._iterator)
             except StopIteration:
-                what = f"the DataLoader ended after {number} of {self.steps_per_epoch} batches of epoch {epoch}"
-                raise QubolearnError(f"{what}; pass steps_per_epoch={number}, or repeat its data") from None
+                what = f"the DataLoader ended after {number} of {self.steps_per_epoch} batches"
+                remedy = f"pass steps_per_epoch={number}, or repeat its data"
+                raise QubolearnError(f"{what} of epoch {epoch}; {remedy}") from None
         self._place, self._last = (epoch, index + 1), pair_of(item).to(self.device)
         return self._last
 
@@ -183,13 +183,14 @@ def as_arrays(data: Any, validation: float = 0, seed: int = 0) -> Any:
 
 
 def make_batches(data: Any, settings: Settings, device: torch.device | str) -> tuple[Problem | None, Batches]:
-    """Return the problem that scores the data, if there is one, and the batches of the data."""
+    """Return the problem that scores the data, if any, and its batches."""
     data, seed = as_arrays(data), settings.seed
     if isinstance(data, Problem):
         count = settings.instances or INSTANCES
         if isinstance(data, Arrays):
             count = min(settings.instances or data.size("train"), data.size("train"))
-        return data, Drawn(data, settings.fresh, count, settings.batch_size or _batch_size(count), seed, device)
+        size = settings.batch_size or _batch_size(count)
+        return data, Drawn(data, settings.fresh, count, size, seed, device)
     if isinstance(data, IterableDataset):
         data = DataLoader(data, settings.batch_size or LARGE)
     if isinstance(data, DataLoader):
@@ -201,7 +202,9 @@ def make_batches(data: Any, settings: Settings, device: torch.device | str) -> t
     raise QubolearnError(f"data is a {type(data).__name__}; expected {kinds}")
 
 
-def make_validation(validation: Any, problem: Problem | None, seed: int, device: torch.device | str) -> list[Instances]:
+def make_validation(
+    validation: Any, problem: Problem | None, seed: int, device: torch.device | str
+) -> list[Instances]:
     """Return the validation instances, in pieces."""
     if validation is None or (isinstance(validation, int) and (validation < 1 or problem is None)):
         return []

@@ -1,7 +1,4 @@
-"""Callbacks for training: early stopping, the best model, a progress bar, gradient clipping.
-
-A callback is a class with any of the methods of :class:`Callback`; docs/callbacks.md shows how to write one.
-"""
+"""Callbacks for training; docs/callbacks.md shows how to write one."""
 
 from __future__ import annotations
 
@@ -19,7 +16,16 @@ from torch import nn
 from qubolearn.errors import CallbackError, NonFiniteError, QubolearnError, unknown_name
 from qubolearn.files import read_tensors, write_tensors
 
-__all__ = ["Callback", "Checkpoint", "ClipGradients", "EarlyStopping", "ProgressBar", "Record", "StopIf", "Training"]
+__all__ = [
+    "Callback",
+    "Checkpoint",
+    "ClipGradients",
+    "EarlyStopping",
+    "ProgressBar",
+    "Record",
+    "StopIf",
+    "Training",
+]
 
 #: Metrics with one of these words in their name are better if lower.
 LESS_IS_BETTER = ("loss", "wrong", "error", "degrees", "distance")
@@ -39,27 +45,29 @@ class Record(dict[str, Any]):
 
 @dataclass
 class Training:
-    """A training run as callbacks see it, and what ``fit`` returns."""
+    """A training run as callbacks see it, returned by ``fit``."""
 
     network: nn.Module
     steps: int  #: in all
     step: int = 0  #: steps that are done
     loss: float = float("nan")  #: the mean loss of the last step's batch
-    scores: dict[str, Any] | None = None  #: metrics of the validation instances, if they were scored after this step
-    history: list[dict[str, Any]] = field(default_factory=list)  #: step, loss, seconds and scores of each scoring
+    #: metrics of the validation instances, if they were scored after this step
+    scores: dict[str, Any] | None = None
+    #: step, loss, seconds and scores per scoring
+    history: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0  #: the time that the steps took
-    stopping: int = 0  #: after :meth:`stop` 1 (until the same call resumes it) or 2 (permanently)
+    stopping: int = 0  #: 1 after :meth:`stop` until resumed, 2 permanently
 
     def stop(self, for_good: bool = True) -> None:
-        """End the run after this step, permanently or until the same call resumes it from its folder."""
+        """End the run after this step, permanently or until it is resumed."""
         self.stopping = max(self.stopping, 2 if for_good else 1)
 
 
 class Callback:
     """Base class for callbacks; all hooks are no-ops.
 
-    Each hook receives the :class:`Training`: network, step, steps, loss, scores, history, ``stop()``. If a hook
-    raises, training ends with a CallbackError that names the callback (docs/callbacks.md).
+    Each hook receives the :class:`Training`. If it raises, training ends with
+    a CallbackError that names the callback.
 
     >>> class Until(Callback):
     ...     def on_step(self, training):
@@ -68,20 +76,20 @@ class Callback:
     """
 
     def on_start(self, training: Training) -> None:
-        """Run before the first step, after a stopped run has been restored."""
+        """Run before the first step, after a resumed run is restored."""
 
     def on_gradient(self, training: Training) -> None:
-        """Run in every step between gradient and optimizer; it may change the parameters' ``grad`` in place."""
+        """Run before each optimizer step; it may change ``grad`` in place."""
 
     def on_step(self, training: Training) -> None:
-        """Run after each step, or after several on a GPU. ``training.scores`` is None unless there are new ones."""
+        """Run after each step, or after several on a GPU; ``training.scores`` may be None."""
 
     def on_end(self, training: Training) -> None:
         """Run after the last step, and if training is stopped or fails."""
 
 
 def call(callback: Any, moment: str, training: Training) -> None:
-    """Call a hook of a callback; an error names the callback, the hook and the step."""
+    """Call a hook; an error names the callback, the hook and the step."""
     try:
         if hasattr(callback, moment):
             getattr(callback, moment)(training)
@@ -101,10 +109,10 @@ class _Watching(Callback):
         self.metric, self.best = metric, -math.inf
 
     def on_start(self, training: Training) -> None:
-        self.best = -math.inf  # the same object may have followed another run
+        self.best = -math.inf  # the object may have followed another run
 
     def improved(self, record: Mapping[str, Any]) -> bool:
-        """Return True if the metric of this record of the history is a new best; it must be among the scores."""
+        """Return True if the metric of this record is a new best."""
         numbers = {name: value for name, value in record.items() if isinstance(value, (int, float))}
         if self.metric not in numbers:
             raise unknown_name("metric", self.metric, numbers)
@@ -115,29 +123,29 @@ class _Watching(Callback):
 
 
 def check_callbacks(callbacks: object, validated: bool) -> None:
-    """Raise unless these are callbacks, and their metrics exist: all but the loss need validation instances."""
+    """Raise unless these are callbacks whose metrics are scored."""
     if not isinstance(callbacks, Sequence):
         raise QubolearnError(f"callbacks is a {type(callbacks).__name__}; expected a list of them")
     for each in callbacks:
         hooks = [moment for moment in vars(Callback) if moment.startswith("on_") and hasattr(each, moment)]
         if isinstance(each, type) or not hooks:
-            raise QubolearnError(f"callback {each!r}; expected a value with on_start, on_gradient, on_step or on_end")
+            raise QubolearnError(f"callback {each!r}; expected a value with a hook such as on_step")
         if isinstance(each, _Watching) and not validated and each.metric not in ("loss", "seconds", "step"):
             what = f"{type(each).__name__} follows {each.metric!r}, but there are no validation instances"
-            raise QubolearnError(f"{what}; pass validation=(p, x) to fit, or Arrays(p, x, validation=0.1) as data")
+            raise QubolearnError(f"{what}; pass validation=(p, x), or data=Arrays(p, x, validation=0.1)")
 
 
 def edits_gradient(callback: Any) -> bool:
-    """Return True if a callback has ``on_gradient``, which rules out steps without the host."""
+    """Return True if a callback has ``on_gradient``, which needs the host."""
     return getattr(type(callback), "on_gradient", Callback.on_gradient) is not Callback.on_gradient
 
 
 class EarlyStopping(_Watching):
-    """Stop training when a metric of the validation instances has not improved for a while.
+    """Stop training when a validation metric has not improved for a while.
 
     Args:
-        metric: a name among the scores, such as ``accuracy`` or ``wrong_bits``.
-        patience: stop after this many scorings in a row without improvement.
+        metric: a score, such as ``accuracy`` or ``wrong_bits``.
+        patience: the scorings in a row without improvement after which to stop.
         higher_is_better: by default False for losses, errors and distances, else True.
     """
 
@@ -158,30 +166,35 @@ class EarlyStopping(_Watching):
             training.stop()
 
     def _count(self, record: Mapping[str, Any]) -> int:
-        """Return how many times in a row the metric has failed to improve, including this record."""
+        """Return the scorings in a row without improvement, with this one."""
         self._bad = 0 if self.improved(record) else self._bad + 1
         return self._bad
 
 
 class Checkpoint(_Watching):
-    """Save the weights each time a metric reaches a new best value; to resume training, pass ``folder=`` to ``fit``.
+    """Save the weights at each new best value of a metric.
+
+    To resume training, pass ``folder=`` to ``fit`` instead.
 
     Args:
-        path: a .safetensors file. ``safetensors.torch.load_file(path)`` gives what ``network.load_state_dict`` takes.
+        path: a .safetensors file, for ``safetensors.torch.load_file``.
         metric, higher_is_better: as in :class:`EarlyStopping`.
-        restore: load these weights into the network when training ends; they also become the model in a ``folder``
-            of ``fit``.
+        restore: load these weights when training ends, also into a ``folder``.
     """
 
     def __init__(
-        self, path: Path | str, metric: str = "loss", higher_is_better: bool | None = None, restore: bool = False
+        self,
+        path: Path | str,
+        metric: str = "loss",
+        higher_is_better: bool | None = None,
+        restore: bool = False,
     ) -> None:
         super().__init__(metric, higher_is_better)
         self.path, self.restore = Path(path), restore
 
     def on_start(self, training: Training) -> None:
         super().on_start(training)
-        if training.step > 0 and self.path.is_file():  # a resumed run: its best value so far is in the file
+        if training.step > 0 and self.path.is_file():  # the file has its best value so far
             _, notes = read_tensors(self.path, training.network.state_dict())
             if notes.get("metric") == self.metric:
                 self.best = float(notes["best"])
@@ -211,9 +224,9 @@ class ClipGradients(Callback):
 
 
 class ProgressBar(Callback):
-    """Show a bar with a title, the loss and a metric (by default the first one), on a terminal and in a notebook.
+    """Show a bar with a title, the loss and a metric, by default the first.
 
-    A bar on a given rich console is shown only if that is a terminal, and is removed at the end.
+    On a rich console, it is shown only on a terminal and removed at the end.
     """
 
     def __init__(self, title: str = "training", metric: str | None = None, console: Any = None) -> None:
@@ -223,10 +236,12 @@ class ProgressBar(Callback):
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        words, note = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[note]}"))
+        texts = ("{task.description}", "{task.fields[note]}")
+        words, note = (TextColumn(text, markup=False) for text in texts)
         own = self.console is not None
-        settings = {"console": self.console, "transient": own, "disable": own and not self.console.is_terminal}
-        self._bar: Any = Progress(words, BarColumn(), TimeRemainingColumn(), note, **settings)
+        hidden = own and not self.console.is_terminal
+        columns = words, BarColumn(), TimeRemainingColumn(), note
+        self._bar: Any = Progress(*columns, console=self.console, transient=own, disable=hidden)
         if Console().is_jupyter:  # rich would need ipywidgets, which are rarely installed
             self._bar = _NotebookBar()
         self._bar.start()
@@ -247,7 +262,7 @@ class ProgressBar(Callback):
 
 
 class _NotebookBar:
-    """The interface of rich's progress bar, as HTML that a notebook updates in place."""
+    """The interface of rich's progress bar as HTML in a notebook."""
 
     def add_task(self, title: str, total: int, completed: int, note: str) -> int:
         self._ipython: Any = import_module("IPython.display")

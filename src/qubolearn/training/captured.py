@@ -1,8 +1,9 @@
 """Steps on a GPU as one CUDA graph each: batch, network, solver, loss, gradient and Adam.
 
-A GPU runs the small kernels of a step faster than Python can launch them. A graph is launched at once, counts its steps
-to find its batch and its learning rate, and needs nothing from the host. Steps run for about half a second before the
-loss is read; if it is NaN by then, they are repeated one by one, so that the error names the step that failed.
+Python launches the small kernels of a step more slowly than a GPU runs them. A
+graph needs nothing from the host: it counts its steps to find batch and rate.
+The loss is read about twice per second; after NaN, the steps are repeated one
+by one to find the one that failed.
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ from qubolearn.training.batches import Drawn
 from qubolearn.training.optimizers import FlatAdam
 from qubolearn.training.steps import Steps, Task, forward_with_features
 
-WARM_UP = 3  # steps before a graph is captured, so that libraries have set themselves up
-#: The longest span of steps, in seconds and in steps: within a span a run can be neither stopped nor saved.
+WARM_UP = 3  # so that libraries are set up
+#: The longest span of steps, in seconds and steps; it cannot be interrupted.
 SECONDS, MAX_STEPS = 0.5, 100
 MAX_BYTES = 2**31  # of an epoch's soft targets that are kept on the GPU
-TOLERANCE = 1e-2  # of the loss of a graph with user-defined parts against that of the same reference step
-_capturing = Lock()  # torch captures on one stream, so threads do it one after the other
+TOLERANCE = 1e-2  # of a graph's loss against the reference step
+_capturing = Lock()  # torch captures on one stream
 
 
 def can_capture(task: Task) -> bool:
-    """Return True if steps can be a graph: on a GPU, with our Adam, and nothing in them needs the host."""
+    """Return True if steps can be a graph: GPU, our Adam, no use of the host."""
     return next(task.network.parameters()).is_cuda and needs_no_host(task) and _targets_fit(task)
 
 
 def needs_no_host(task: Task) -> bool:
-    """Return True if steps can run on a GPU alone: our data and Adam, and exact search or a loss without a solver.
+    """Return True if steps can run on a GPU alone.
 
-    A solver that draws random numbers would draw the same ones in every replay. User-defined losses and networks are
-    compared with the reference step (:meth:`CapturedSteps._agrees`).
+    A solver that draws random numbers would repeat them in every replay.
+    User-defined parts are compared with the reference step (``_agrees``).
     """
     ours = isinstance(task.optimizer, FlatAdam) and isinstance(task.batches, Drawn)
     exact = isinstance(task.solver, ExhaustiveSearch) and not task.constrained
@@ -69,7 +70,8 @@ class CapturedSteps(Steps):
         assert isinstance(optimizer, FlatAdam)
         self._data, self._optimizer = data, optimizer
         self._parameters = [parameter for parameter in task.network.parameters() if parameter.requires_grad]
-        moving = [buffer for buffer in task.network.buffers() if buffer.is_floating_point()]  # of a batch norm, say
+        # such as those of a batch norm
+        moving = [buffer for buffer in task.network.buffers() if buffer.is_floating_point()]
         self._moving = [optimizer.values, optimizer.first, optimizer.second, *moving]
         # a graph reads fixed places in memory
         self._pool: Instances = map_tensors(torch.clone, data.epoch(0)) if data.fresh else data.epoch(0)
@@ -89,9 +91,9 @@ class CapturedSteps(Steps):
             self._replay = captured(self._take_captured)
             if foreign and not self._agrees(before):
                 self._replay = None
-        except NonFiniteError:  # the reference steps report where
+        except NonFiniteError:  # the reference steps locate it
             self._replay = None
-        except Exception:  # something needs the host after all, or a user-defined part fails: see the reference steps
+        except Exception:  # a user-defined part needs the host
             if not foreign:
                 raise
         self._restore(before)
@@ -118,22 +120,24 @@ class CapturedSteps(Steps):
                 self._load(step // self._data.steps_per_epoch)
                 self._replay()
             loss, health = self._look()
-        except KeyboardInterrupt:  # the weights belong to some step in between
+        except KeyboardInterrupt:  # the weights are between steps
             self._restore(before)
             raise
-        self.max_unsynced_steps = max(1, min(MAX_STEPS, int(SECONDS * (end - first) / (time.perf_counter() - began))))
+        per_second = (end - first) / (time.perf_counter() - began)
+        self.max_unsynced_steps = max(1, min(MAX_STEPS, int(SECONDS * per_second)))
         if math.isfinite(loss) and math.isfinite(health):
             return loss
         self._restore(before)
         return super().advance(first, end)
 
     def _load(self, epoch: int) -> None:
-        """Copy the instances of an epoch, or their order, to the tensors that the graph reads."""
+        """Copy the instances or the order of an epoch to the graph's tensors."""
         if epoch == self._epoch:
             return
         self._epoch = epoch
         if self._data.fresh:
-            for place, tensor in zip(tensors_of(self._pool), tensors_of(self._data.epoch(epoch)), strict=True):
+            new = tensors_of(self._data.epoch(epoch))
+            for place, tensor in zip(tensors_of(self._pool), new, strict=True):
                 place.copy_(tensor)
             for place, tensor in zip(self._targets, self._soft_targets(), strict=True):
                 place.copy_(tensor)
@@ -141,7 +145,7 @@ class CapturedSteps(Steps):
             self._order.copy_(self._data.order(epoch))
 
     def _soft_targets(self) -> tuple[Tensor, ...]:
-        """Return states and weights of all instances of the epoch; a problem may need the host to compute them."""
+        """Return states and weights of all instances of the epoch."""
         wanted = self.task.loss.soft and self.task.problem is not None
         return (self.task.problem.soft_targets(self._pool) if wanted else None) or ()  # type: ignore[union-attr]
 
@@ -150,7 +154,8 @@ class CapturedSteps(Steps):
         start = self._step % self._data.steps_per_epoch * self._data.batch_size
         rows = self._order.index_select(0, self._rows + start)
         instances = self._pool.rows(rows)
-        soft = SoftTargets(*(tensor.index_select(0, rows) for tensor in self._targets)) if self._targets else None
+        targets = [tensor.index_select(0, rows) for tensor in self._targets]
+        soft = SoftTargets(*targets) if targets else None
         A, features = forward_with_features(task.network, instances)
         loss = task.loss(A, Batch(instances, task.solver, soft, features)).mean()
         slopes = torch.autograd.grad(loss, self._parameters, allow_unused=True, materialize_grads=True)
@@ -160,8 +165,9 @@ class CapturedSteps(Steps):
         self._step.add_(1)
 
     def _look(self) -> list[float]:
-        """Return the loss, and a number that is finite only if all values and moments are; NaN stays NaN."""
-        return numbers_of(torch.stack([self._loss, self._optimizer.values.sum() + self._optimizer.second.sum()]))
+        """Return the loss, and a number that is finite only if all values are."""
+        health = self._optimizer.values.sum() + self._optimizer.second.sum()
+        return numbers_of(torch.stack([self._loss, health]))
 
     def _state(self) -> list[Tensor]:
         return [tensor.clone() for tensor in self._moving]
@@ -172,7 +178,7 @@ class CapturedSteps(Steps):
 
 
 def numbers_of(seen: Tensor) -> list[Any]:
-    """Return a tensor as a list, without keeping a core busy while a GPU computes it."""
+    """Return a tensor as a list, without a busy core while the GPU works."""
     if seen.is_cuda:
         ended = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
         ended.record()
@@ -190,6 +196,7 @@ def captured(work: Callable[[], None]) -> Callable[[], None]:
             work()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with _capturing, torch.cuda.graph(graph, capture_error_mode="thread_local"):  # other threads may allocate meanwhile
+    # other threads may allocate meanwhile
+    with _capturing, torch.cuda.graph(graph, capture_error_mode="thread_local"):
         work()
     return graph.replay

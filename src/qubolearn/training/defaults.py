@@ -1,4 +1,4 @@
-"""The choices of ``fit`` for arguments that are not given; ``make benchmark NAME=defaults`` measures them."""
+"""The defaults of ``fit``; ``make benchmark NAME=defaults`` measures them."""
 
 from __future__ import annotations
 
@@ -22,30 +22,29 @@ from qubolearn.training.folder import BEST, Folder
 from qubolearn.training.optimizers import Adam, Cosine
 from qubolearn.training.steps import Task, forward_with_features
 
-__all__ = ["BestWeights", "default_epochs", "default_optimizer", "hold_out", "progress_bar", "validation_loss"]
-
 #: Fewest steps and epochs of a run.
 STEPS, EPOCHS = 2000, 10
-#: The share of arrays and datasets that is held out, and the fewest instances of which any are.
+#: The share of arrays and datasets that is held out, from this size on.
 HELD_OUT, MIN_INSTANCES = 0.15, 40
-#: How often validation instances are scored, and after how many scorings without a better one a run stops.
+#: Number of scorings, and how many without a better one stop a run.
 SCORINGS, PATIENCE = 25, 10
-#: Range of the default learning rate, which is 1 / fan-in, and more below this fan-in.
+#: Range of the default learning rate 1 / fan-in, and fan-in below which it grows.
 SLOWEST, FASTEST, NARROW = 1e-4, 1.0, 16
-#: Scales of A at which the validation loss is computed, and the most instances that it takes.
+#: Scales of A for the validation loss, and its maximum instances.
 SCALES, MAX_SCORED = tuple(2.0 ** (k / 2) for k in range(-4, 5)), 512
 
 
 def default_epochs(steps_per_epoch: int) -> int:
-    """Return the number of epochs of at least 2,000 steps in all."""
+    """Return the epochs of at least 2,000 steps in all."""
     return max(EPOCHS, -(-STEPS // steps_per_epoch))
 
 
 def default_optimizer(network: nn.Module) -> Adam:
-    """Return Adam with a cosine schedule and the rate 1 / fan-in of the layer with the most inputs.
+    """Return Adam with a cosine schedule and the rate 1 / fan-in.
 
-    The sum over the inputs of a neuron then moves by about 1 per step at most. Below a fan-in of 16 the rate is
-    multiplied by sqrt(16 / fan-in), because narrow bodies learned better so.
+    The fan-in is that of the widest layer: the sum over a neuron's inputs moves
+    by at most about 1 per step. Below 16, narrow bodies learn better at a rate
+    multiplied by sqrt(16 / fan-in).
 
     >>> default_optimizer(nn.Sequential(nn.Linear(6, 50), nn.ReLU(), nn.Linear(50, 10))).learning_rate
     0.02
@@ -57,7 +56,7 @@ def default_optimizer(network: nn.Module) -> Adam:
 
 
 def hold_out(data: Any, seed: int) -> tuple[Any, Any]:
-    """Return data without 15 % of its instances, and these; None if it has its own, or too few."""
+    """Return data without 15 % of its instances, and these, or None."""
     if isinstance(data, Dataset) and not isinstance(data, IterableDataset) and len(data) >= MIN_INSTANCES:  # type: ignore[arg-type]
         trained, held = random_split(data, [1 - HELD_OUT, HELD_OUT], stream(seed, "hold out"))
         return trained, held
@@ -67,10 +66,10 @@ def hold_out(data: Any, seed: int) -> tuple[Any, Any]:
 
 @torch.no_grad()
 def validation_loss(task: Task, held_out: Sequence[Instances]) -> dict[str, float]:
-    """Return the mean loss of held-out instances at the scale of A that suits them best, and its standard error.
+    """Return mean and standard error of the held-out loss at the best scale of A.
 
-    The minimizer does not depend on the scale, and an overconfident A would hide that its minimizers improve. Losses
-    that call the solver are computed at one scale.
+    The scale does not change the minimizer, and an overconfident A would hide
+    progress. Losses that call the solver are computed at one scale.
     """
     network, loss = task.network.eval(), task.loss
     scales, values, left = (1.0,) if loss.solves else SCALES, list[Tensor](), MAX_SCORED
@@ -93,12 +92,12 @@ def _scaled(A: Qubo, scale: float) -> Qubo:
 
 
 class BestWeights(EarlyStopping):
-    """Return the last weights whose validation loss is within one standard error of the lowest, and stop after them.
+    """Keep the last weights within one standard error of the lowest validation loss.
 
-    Later weights are better on average, because the rate falls; few validation instances cannot tell them apart.
+    Later weights are better on average, because the rate falls.
 
     Args:
-        folder: the folder of the run, where the weights are stored for a run that is resumed.
+        folder: stores the weights for a resumed run.
     """
 
     def __init__(self, folder: Folder | None = None) -> None:
@@ -130,7 +129,7 @@ class BestWeights(EarlyStopping):
 
 
 def progress_bar(progress: bool | None, callbacks: Sequence[Callback]) -> list[Callback]:
-    """Return a progress bar, by default on a terminal and in a notebook, unless there is one among the callbacks."""
+    """Return a progress bar unless it is off or among the callbacks."""
     if progress not in (None, True, False):
         raise QubolearnError(f"progress={progress!r}; expected True, False or None")
     shown = sys.stdout.isatty() or "ipykernel" in sys.modules if progress is None else progress

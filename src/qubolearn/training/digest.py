@@ -1,8 +1,9 @@
-"""The digest of a training run: one text per choice, stored in its folder and compared before the run is resumed.
+"""The digest of a training run, one text per choice, compared on resuming.
 
-Arrays are covered by their content, a Problem by its type and options, a Dataset or DataLoader by its type, its length
-and its first batch (unshuffled if it has random access), and a callable by its qualified name. Initial weights and the
-code of functions are not covered.
+It covers arrays by content, a Problem by type and options, a Dataset or
+DataLoader by type, length and first batch (unshuffled if it has random access),
+and a callable by its qualified name. It does not cover initial weights and the
+code of functions.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from qubolearn.losses.contract import Loss, OwnLoss
 from qubolearn.random import fork_seeded_rng, stream
 from qubolearn.training.batches import Batches, Drawn
 
-SAMPLED = 8  # instances that stand for a Problem without declared options
-FIRST = 128  # items that stand for a Dataset without a DataLoader
+SAMPLED = 8  # instances of a Problem without options
+FIRST = 128  # items of a Dataset without a DataLoader
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def digest_of(
     network: nn.Module, data: Any, batches: Batches, loss: Loss, optimizer: Any, schedule: Any, **options: Any
 ) -> dict[str, str]:
-    """Return one text for each choice that a resumed run must share with the stored one."""
+    """Return the choices that a resumed run must share with the stored one."""
     parts = [(weight, part.function if isinstance(part, OwnLoss) else part) for weight, part in loss.parts]
     return {
         "network": _network(network),
@@ -37,12 +38,14 @@ def digest_of(
         "loss": " + ".join(f"{weight:g} * {_text(part)}" for weight, part in parts),
         "optimizer": _text(optimizer),
         "schedule": _schedule(schedule),
-        **{name: _text(value) for name, value in options.items() if name not in ("epochs", "steps_per_epoch")},
+        **{
+            name: _text(value) for name, value in options.items() if name not in ("epochs", "steps_per_epoch")
+        },
     }
 
 
 def _text(value: Any) -> str:
-    """Return a short text without memory addresses: the qualified name of a function, else the repr."""
+    """Return a text without addresses: a function's qualified name, or the repr."""
     if hasattr(value, "__qualname__"):
         return f"{value.__module__}.{value.__qualname__}"
     if isinstance(value, torch.optim.Optimizer):
@@ -56,7 +59,7 @@ def _cut(text: str) -> str:
 
 
 def _schedule(schedule: Any) -> str:
-    """Return type and constructor options of a torch scheduler; its counters change while it runs."""
+    """Return type and options of a torch scheduler, without its counters."""
     if schedule is None:
         return "None"
     names = {*signature(type(schedule)).parameters, "lr_lambdas"} - {"optimizer", "last_epoch"}
@@ -65,11 +68,13 @@ def _schedule(schedule: Any) -> str:
 
 
 def _network(network: nn.Module) -> str:
-    """Return type and size of a network, and a hash of its modules, shapes, types and fixed index tensors."""
+    """Return type and size of a network, and a hash of its structure."""
     state, text = network.state_dict(), _ADDRESS.sub("", str(network))
     for name, tensor in state.items():
         text += f"{name} {tensor.dtype} {list(tensor.shape)}\n"
-    digest = hashlib.sha256(text.replace("tandardize", "tandardise").encode())  # the layer's name when digests began
+    digest = hashlib.sha256(
+        text.replace("tandardize", "tandardise").encode()
+    )  # the layer's name when digests began
     fixed = [buffer for name, buffer in network.named_buffers() if name not in state]
     weights = sum(parameter.numel() for parameter in network.parameters())
     return f"{type(network).__name__} of {weights} weights ({_hash(fixed, digest)})"
@@ -81,7 +86,10 @@ def _data(data: Any, batches: Batches) -> str:
         return f"{problem!r} ({_hash(problem.whole('train'))})"
     if problem is not None:
         found = problem.sample(SAMPLED, stream(0, "digest")) if _ADDRESS.search(repr(problem)) else []
-        return f"{_text(problem)} ({_hash(found)})"
+        text = _ADDRESS.sub("", repr(problem))
+        for old, name in problem.old_names.items():
+            text = text.replace(f"{name}=", f"{old}=")
+        return f"{_cut(text)} ({_hash(found)})"
     dataset, size = getattr(data, "dataset", data), getattr(data, "batch_size", FIRST)
     if isinstance(dataset, IterableDataset) or size is None:
         first, length = batches.batch(0), f"{batches.steps_per_epoch} batches"
@@ -95,7 +103,6 @@ def _data(data: Any, batches: Batches) -> str:
 
 
 def _hash(structure: Any, digest: Any = None) -> str:
-    """Return a hash of all tensors of a structure."""
     digest = digest or hashlib.sha256()
     for tensor in tensors_of(structure):
         digest.update(f"{tensor.dtype} {list(tensor.shape)}\n".encode())

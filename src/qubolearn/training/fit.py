@@ -1,4 +1,4 @@
-"""The training loop: p -> network -> A -> solver -> loss -> optimizer, everything random named by (seed, step)."""
+"""The training loop: p -> network -> A -> solver -> loss -> optimizer."""
 
 from __future__ import annotations
 
@@ -62,38 +62,37 @@ def fit(
     """Train a network so that the minimizer of its QUBO is the solution.
 
     Args:
-        network: a :class:`qubolearn.QuboNetwork` around any body, or any module that maps p to A ``[batch, n, n]``.
-        data: a Problem, arrays ``(p, x)``, :class:`qubolearn.Arrays`, a torch Dataset or a DataLoader of ``(p, x)``.
-        loss: a loss, a sum of losses, or any callable ``f(A, batch)`` that returns one value per instance. Default:
-            ``Likelihood(beta=1)``, whose beta only sets the scale of the first step, because entries of A are not
-            bounded; for a network with bounded entries, 3 to 10 works.
-        epochs: passes over the training instances. By default at least 10, and 2,000 steps; then 15 % of arrays or of
-            a Dataset are held out for validation, training stops early if the validation loss (at the best scale of A)
-            does not improve, and the network gets the weights of its best value.
-        optimizer: :class:`qubolearn.Adam` or any torch optimizer. By default with a cosine schedule and the rate
-            1 / fan-in of the widest layer, more below a fan-in of 16.
+        network: a :class:`qubolearn.QuboNetwork`, or any module from p to A ``[batch, n, n]``.
+        data: a Problem, :class:`qubolearn.Arrays`, or ``(p, x)`` as arrays, Dataset or DataLoader.
+        loss: a loss, a sum of losses, or any ``f(A, batch)`` with one value per instance.
+            Default: ``Likelihood(beta=1)``; for bounded entries of A, beta 3 to 10 works.
+        epochs: passes over the training instances. By default at least 10, and 2,000
+            steps. Then 15 % of arrays or of a Dataset are held out, training stops early
+            by their loss, and the network gets the best weights.
+        optimizer: :class:`qubolearn.Adam` or any torch optimizer. By default with a
+            cosine schedule and the rate 1 / fan-in of the widest layer, more below 16.
         schedule: a torch learning-rate scheduler for a torch optimizer; it moves once per step.
-        solver: the solver for losses that need one; if it has ``with_seed``, each step passes it a new seed. Default:
-            ``ExhaustiveSearch()``.
+        solver: for losses that need one; ``with_seed`` gives each step a new seed.
+            Default: ``ExhaustiveSearch()``.
         callbacks: see :mod:`qubolearn.training.callbacks`.
-        batch_size: instances per step; by default 32 below 4,096 instances, else 128. A DataLoader has its own.
-        instances: the size of the training set that is drawn from a Problem; default 5640, or all of arrays.
+        batch_size: instances per step; by default 32 below 4,096 instances, else 128.
+        instances: the size of the training set that is drawn from a Problem; default 5640.
         fresh: draw new instances from the Problem every epoch.
-        validation: how many validation instances to draw from a Problem; or data to score. Arrays have their own.
-        score_after: the steps after which they are scored; by default the last one of each epoch, or 25 times if
-            ``epochs`` is not given.
+        validation: how many validation instances to draw from a Problem; or data to score.
+        score_after: the steps after which to score; by default each epoch's last, or 25
+            times if ``epochs`` is not given.
         standardize: standardize p and center couplings by the training instances, if the network has such layers.
         steps_per_epoch: for a DataLoader without a length.
-        seed: fixes training data, order, dropout and stochastic solvers; the initial weights are the caller's.
+        seed: fixes training data, order, dropout and stochastic solvers; not the initial weights.
         device: where to train; the network is moved there.
-        folder: where to store metrics, checkpoints and the model that is returned. The same call again resumes a
-            stopped run or loads a finished one. Ctrl-C saves the last step before it raises KeyboardInterrupt.
-        overwrite: start over in a folder that holds a run. Without it, a run that differs in more than epochs, device,
-            callbacks or ``score_after`` is an error (:mod:`qubolearn.training.digest`).
+        folder: stores metrics, checkpoints and the model. The same call resumes a stopped
+            run or loads a finished one. Ctrl-C saves the last step.
+        overwrite: start over. Without it, a stored run may differ only in epochs, device,
+            callbacks and ``score_after`` (:mod:`qubolearn.training.digest`).
         progress: show a progress bar; by default on a terminal and in a notebook.
 
     Returns:
-        The :class:`Training` with its history; the network is trained in place and left in evaluation mode.
+        The :class:`Training` with its history. The network is left in evaluation mode.
 
     >>> from qubolearn import QuboNetwork, evaluate, topology
     >>> pattern = topology("dense", 2)
@@ -111,7 +110,8 @@ def fit(
     with training_context(device), ExitStack() as closing:
         # data, network, loss, solver, optimizer
         network.to(device).train()
-        trained, held = (data, None) if epochs or not isinstance(validation, int) else defaults.hold_out(data, seed)
+        own = epochs is not None or not isinstance(validation, int)
+        trained, held = (data, None) if own else defaults.hold_out(data, seed)
         problem, batches = make_batches(trained, settings, device)
         held_out = make_validation(validation if held is None else held, problem, seed, device)
         check_callbacks(callbacks, validated=bool(held_out))
@@ -124,7 +124,8 @@ def fit(
         task = Task(network, update, batches, loss.begin(), solver, seed, problem)
         chosen = any(isinstance(each, defaults.BestWeights) for each in callbacks)
         task.keeps_best = bool(held_out) and (epochs is None or chosen)
-        task.on_gradient = [partial(call, each, "on_gradient", training) for each in callbacks if edits_gradient(each)]
+        editing = filter(edits_gradient, callbacks)
+        task.on_gradient = [partial(call, each, "on_gradient", training) for each in editing]
         check_task(task, held_out)
 
         # the folder, created only when all arguments have been accepted
@@ -140,15 +141,16 @@ def fit(
             digest = digest_of(network, trained, batches, loss, optimizer, schedule, **compared)
             task.folder.check_digest(digest)
             training.step = task.folder.restore(network, update, training.steps)
-            training.history = [Record(old) for old in task.folder.metrics() if 0 < old["step"] <= training.step]
+            past = (Record(old) for old in task.folder.metrics())
+            training.history = [old for old in past if 0 < old["step"] <= training.step]
             ended = training.step > 0 and task.folder.ended(training.steps)
             training.stopping = 2 if ended and training.step < training.steps else 0
             if writer and training.step:
                 print(f"resumed at step {training.step}" + " (finished)" * ended)
             elif writer:
                 writer.write_digest(digest)
-                choices = {"epochs": training.steps // of_epoch, "seed": seed}
-                writer.write_config(network, held_out, **choices, loss=digest["loss"], optimizer=digest["optimizer"])
+                choices = {name: digest[name] for name in ("loss", "optimizer")}
+                writer.write_config(network, held_out, training.steps // of_epoch, seed, **choices)
             if ended and task.folder.finished:
                 task.folder.put_into(network)
                 writer = None
@@ -169,22 +171,27 @@ def fit(
         except KeyboardInterrupt:
             if writer and training.step and not task.updating:
                 writer.checkpoint(network, update, training.step)
-                print(f"interrupted: step {training.step} is saved in {writer.folder}; call fit again to resume")
+                print(f"interrupted: {writer.folder} has step {training.step}; call fit again to resume")
             raise
         finally:
             network.eval()
-            with ExitStack() as ending:  # all of them, even if one raises
+            with ExitStack() as ending:  # all, even if one raises
                 for each in reversed(started):
                     ending.callback(call, each, "on_end", training)
         if writer and training.stopping != 1:
-            writer.keep(network)  # after on_end, which may have restored the best weights
+            writer.keep(network)  # on_end may restore the best weights
     return training
 
 
 def _take_steps(
-    task: Task, training: Training, watched: list[int], held_out: list[Instances], callbacks: Any, writer: Folder | None
+    task: Task,
+    training: Training,
+    watched: list[int],
+    held_out: list[Instances],
+    callbacks: Any,
+    writer: Folder | None,
 ) -> None:
-    """Take all steps; score, log and save after those that ask for it."""
+    """Take all steps; score, log and save after the chosen ones."""
     if writer and training.step == 0 and held_out:
         writer.log(step=0, **_scores(task, held_out, 0))
     began = saved = time.perf_counter()
@@ -208,14 +215,14 @@ def _take_steps(
 
 
 def _scoring_steps(chosen: Iterable[int] | None, spacing: int, steps: int) -> list[int]:
-    """Return the steps after which validation instances are scored, in order; the last step is among them."""
+    """Return the steps to score after, in order, with the last step."""
     if not isinstance(found := range(spacing, steps, spacing) if chosen is None else chosen, Iterable):
         raise QubolearnError(f"score_after={chosen!r}; expected a list of steps")
     return [*sorted({step for step in found if 0 < step < steps}), steps]
 
 
 def _scores(task: Task, held_out: Sequence[Instances], step: int) -> dict[str, Any]:
-    """Return the metrics of the validation instances after a step."""
+    """Return the validation metrics after a step."""
     try:
         with error_context("the scoring after step", step):
             found = score_network(task.network, task.problem, held_out) if held_out else {}

@@ -1,4 +1,4 @@
-"""Optimizers: Adam as a value, our implementation of it on one flat vector, and an adapter for torch optimizers."""
+"""Adam on one flat vector, and an adapter for torch optimizers."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from qubolearn.errors import QubolearnError, check_numbers
 
 __all__ = ["BETAS", "Adam", "Cosine", "FlatAdam", "Schedule", "TorchOptimizer", "Update", "make_update"]
 
-#: (step, steps) -> the factor of the learning rate at this step.
+#: (step, steps) -> the factor of the learning rate.
 Schedule = Callable[[int, int], float]
 BETAS, EPSILON = (0.9, 0.999), 1e-8
-#: What torch.optim.AdamW(fused=True) calls: a private name, without which steps of a CPU take three times as long.
+#: A private function behind fused AdamW: three times faster on a CPU.
 FUSED: Any = getattr(torch, "_fused_adamw_", None)
 
 
 @dataclass(frozen=True)
 class Cosine:
-    """A learning rate that rises over ``warm_up``, a share of the steps, and then falls to zero along half a cosine.
+    """Warm up over a share of the steps, then fall to zero along half a cosine.
 
     >>> [round(Cosine()(step, 100), 3) for step in (0, 1, 2, 51, 99)]
     [0.5, 1.0, 1.0, 0.5, 0.0]
@@ -41,12 +41,11 @@ class Cosine:
 
 @dataclass(frozen=True)
 class Adam:
-    """Adam (Kingma and Ba, 2015) on one vector of all weights: the fast default of ``fit``.
+    """Adam (Kingma and Ba, 2015) on one vector of all weights, the default of ``fit``.
 
     Args:
         learning_rate: the highest rate. Must be positive.
-        schedule: the factor of the rate as a function of (step, steps), such as :class:`Cosine`; None keeps the rate
-            constant.
+        schedule: (step, steps) -> the factor of the rate, such as :class:`Cosine`, or None.
         weight_decay: the share of each weight that a step removes, times the rate (AdamW; Loshchilov and Hutter, 2019).
 
     >>> Adam(1e-3, schedule=lambda step, steps: 1 - step / steps).rate(50, 100)
@@ -61,35 +60,36 @@ class Adam:
         check_numbers(learning_rate=self.learning_rate)
         check_numbers(zero=True, weight_decay=self.weight_decay)
         if self.schedule is not None and not callable(self.schedule):
-            raise QubolearnError(f"schedule={self.schedule!r}; expected a function of (step, steps), such as Cosine()")
+            raise QubolearnError(f"schedule={self.schedule!r}; expected a function such as Cosine()")
 
     def rate(self, step: int, steps: int) -> float:
-        """Return the learning rate of step number ``step``, counted from 0, out of ``steps``."""
+        """Return the learning rate of ``step``, counted from 0."""
         return self.learning_rate * (1.0 if self.schedule is None else self.schedule(step, steps))
 
 
 def make_update(network: nn.Module, optimizer: Any, schedule: Any, steps: int) -> FlatAdam | TorchOptimizer:
-    """Return the optimizer that ``fit`` was given, at work on a network."""
+    """Return the optimizer at work on a network."""
     if isinstance(optimizer, torch.optim.Optimizer):
         return TorchOptimizer(network, optimizer, schedule)
     if optimizer is not None and not isinstance(optimizer, Adam):
-        raise QubolearnError(f"optimizer={optimizer!r}; expected qubolearn.Adam(...) or an optimizer of torch.optim")
+        raise QubolearnError(f"optimizer={optimizer!r}; expected qubolearn.Adam(...) or a torch optimizer")
     if schedule is not None:
-        raise QubolearnError(f"schedule={schedule!r} needs a torch optimizer; write Adam(1e-3, schedule=Cosine())")
+        raise QubolearnError(f"schedule={schedule!r} is for torch optimizers; pass Adam(schedule=Cosine())")
     return FlatAdam(network, optimizer, steps)
 
 
 def trainable(network: nn.Module) -> list[nn.Parameter]:
-    """Return the parameters that are trained, which share one dtype and one device."""
+    """Return the trained parameters, which share dtype and device."""
     found = [parameter for parameter in network.parameters() if parameter.requires_grad]
     kinds = sorted({f"{parameter.dtype} on {parameter.device}" for parameter in found})
     if len(kinds) != 1:
-        raise QubolearnError(f"trainable parameters are {', '.join(kinds) or 'missing'}; expected one dtype and device")
+        what = ", ".join(kinds) or "missing"
+        raise QubolearnError(f"trainable parameters are {what}; expected one dtype and device")
     return found
 
 
 def flat_gradient(parameters: list[nn.Parameter]) -> Tensor:
-    """Return zeros ``[size]``; the parameters' ``grad`` become views of it."""
+    """Return zeros ``[size]``, of which the parameters' ``grad`` become views."""
     gradient = torch.cat([torch.zeros_like(parameter.detach()).flatten() for parameter in parameters])
     for parameter, piece in _views(gradient, parameters):
         parameter.grad = piece
@@ -97,15 +97,15 @@ def flat_gradient(parameters: list[nn.Parameter]) -> Tensor:
 
 
 def _views(vector: Tensor, parameters: list[nn.Parameter]) -> Iterator[tuple[nn.Parameter, Tensor]]:
-    """Yield every parameter with its part of a vector of them all."""
+    """Yield every parameter with its part of a flat vector."""
     pieces = torch.split(vector, [parameter.numel() for parameter in parameters])
-    return ((parameter, piece.view_as(parameter)) for parameter, piece in zip(parameters, pieces, strict=True))
+    return ((one, piece.view_as(one)) for one, piece in zip(parameters, pieces, strict=True))
 
 
 class FlatAdam:
-    """:class:`Adam` at work on a network, whose parameters become views of ``values`` ``[size]``.
+    """:class:`Adam` on a network, whose parameters become views of ``values``.
 
-    torch.optim.Adam spends its time on bookkeeping if networks are small, and importing it takes seconds.
+    torch.optim.Adam is slow for small networks, and importing it takes seconds.
     """
 
     def __init__(self, network: nn.Module, choice: Adam | None = None, steps: int = 1) -> None:
@@ -113,28 +113,30 @@ class FlatAdam:
         self.gradient = flat_gradient(parameters)
         self.values = torch.cat([parameter.detach().flatten() for parameter in parameters])
         self.first, self.second = torch.zeros_like(self.values), torch.zeros_like(self.values)
+        self._count = torch.zeros((), device=self.values.device)
         for parameter, piece in _views(self.values, parameters):
             parameter.data = piece
 
     def rates(self, number: int) -> tuple[float, float, float]:
-        """Return step size, epsilon and decay of a step, from 1 on, corrected for moments that started at zero."""
+        """Return step size, epsilon and decay of a step, from 1 on, bias-corrected."""
         unbiased = math.sqrt(1 - BETAS[1] ** number)
         rate = self.choice.rate(number - 1, self.steps)
-        return rate / (1 - BETAS[0] ** number) * unbiased, EPSILON * unbiased, 1 - rate * self.choice.weight_decay
+        step_size, decay = rate / (1 - BETAS[0] ** number) * unbiased, 1 - rate * self.choice.weight_decay
+        return step_size, EPSILON * unbiased, decay
 
     def step(self, number: int) -> None:
-        """Move the weights against ``gradient`` ``[size]``, in the step of this number, from 1 on."""
+        """Move the weights against ``gradient`` in a step, from 1 on."""
         if FUSED is None:
             self.move(*self.rates(number))
             return
         place: Any = [self.values], [self.gradient], [self.first], [self.second], []
-        count = torch.tensor(float(number), device=self.values.device)
+        self._count.fill_(number)
         fixed = {"beta1": BETAS[0], "beta2": BETAS[1], "eps": EPSILON, "amsgrad": False, "maximize": False}
         rate, decay = self.choice.rate(number - 1, self.steps), self.choice.weight_decay
-        FUSED(*place, [count], lr=rate, weight_decay=decay, **fixed)
+        FUSED(*place, [self._count], lr=rate, weight_decay=decay, **fixed)
 
     def move(self, step_size: Tensor | float, epsilon: Tensor | float, decay: Tensor | float) -> None:
-        """Take one step by its :meth:`rates`; if these are tensors, nothing in it needs the host."""
+        """Take a step; if its :meth:`rates` are tensors, without the host."""
         slope = self.gradient
         self.first.lerp_(slope, 1 - BETAS[0])
         self.second.mul_(BETAS[1]).addcmul_(slope, slope, value=1 - BETAS[1])
@@ -151,16 +153,16 @@ class FlatAdam:
 
 
 class TorchOptimizer:
-    """A torch optimizer with the interface of :class:`FlatAdam`, and a torch scheduler that moves once per step."""
+    """A torch optimizer and scheduler with the interface of :class:`FlatAdam`."""
 
     def __init__(self, network: nn.Module, optimizer: torch.optim.Optimizer, schedule: Any = None) -> None:
         known = {id(parameter) for parameter in network.parameters()}
         mine = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         if foreign := sum(id(parameter) not in known for parameter in mine):
-            what = f"{foreign} of the {len(mine)} parameters of {type(optimizer).__name__} are not the network's"
+            what = f"{foreign} of {len(mine)} parameters of {type(optimizer).__name__} are not the network's"
             raise QubolearnError(f"{what}; make it with network.parameters(), after the network")
         if schedule is not None and schedule.optimizer is not optimizer:
-            raise QubolearnError(f"{type(schedule).__name__} belongs to another optimizer than {optimizer!r:.40}")
+            raise QubolearnError(f"{type(schedule).__name__} does not belong to {optimizer!r:.40}")
         self._optimizer, self._schedule = optimizer, schedule
         self.gradient = flat_gradient(trainable(network))
 
@@ -174,15 +176,16 @@ class TorchOptimizer:
         tensors: dict[str, Tensor] = {}
         plain: dict[str, dict[str, Any]] = {}
         for index, values in saved["state"].items():
-            tensors |= {f"{index}.{name}": value for name, value in values.items() if isinstance(value, Tensor)}
-            plain[str(index)] = {name: value for name, value in values.items() if not isinstance(value, Tensor)}
+            own = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+            tensors |= {f"{index}.{name}": value for name, value in own.items()}
+            plain[str(index)] = {name: value for name, value in values.items() if name not in own}
         schedule = self._schedule.state_dict() if self._schedule is not None else {}
         text = {"state": plain, "groups": saved["param_groups"], "schedule": schedule}
         return tensors, json.dumps(text, default=lambda value: None)
 
     def load(self, tensors: Mapping[str, Tensor], text: str) -> None:
         given = json.loads(text)
-        state: dict[int, dict[str, Any]] = {int(index): dict(values) for index, values in given["state"].items()}
+        state = {int(index): dict(values) for index, values in given["state"].items()}
         for key, tensor in tensors.items():
             index, _, name = key.partition(".")
             state[int(index)][name] = tensor
@@ -197,5 +200,4 @@ Update = FlatAdam | TorchOptimizer
 
 
 def _known(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that JSON could store."""
     return {name: value for name, value in options.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The reference step, by autograd: batch -> network -> A -> loss -> gradient -> optimizer."""
+"""The reference step, by autograd."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from qubolearn.training.optimizers import Update
 
 @dataclass
 class Task:
-    """All that the steps of a training run need; what a step does depends on its number alone."""
+    """All that steps need; a step depends on its number alone."""
 
     network: nn.Module
     optimizer: Update
@@ -37,7 +37,7 @@ class Task:
     on_gradient: Sequence[Callable[[], None]] = ()
     folder: Folder | None = None
     keeps_best: bool = False  # the weights of the best validation loss
-    updating: bool = False  # an interrupted update leaves weights that belong to no step
+    updating: bool = False  # weights of no step if interrupted
 
     def __post_init__(self) -> None:
         fixed = seeded(self.solver, 0) is self.solver
@@ -46,17 +46,19 @@ class Task:
 
     @property
     def constrained(self) -> bool:
-        """True if the loss calls a solver that must respect clamped bits or groups of the problem."""
+        """True if the solver must respect clamped bits, groups or constraints."""
         if self.problem is None or not self.loss.solves:
             return False
         own = [getattr(type(self.problem), name) for name in ("clamp", "constraints")]
         return self.problem.groups is not None or own != [Problem.clamp, Problem.constraints]
 
     def batch(self, instances: Instances, step: int, features: Sequence[Tensor] = ()) -> Batch:
-        """Return instances as the loss sees them, with the solver seeded for this step."""
+        """Return instances as the loss sees them, with a seeded solver."""
         soft = self.problem.soft_targets(instances) if self.loss.soft and self.problem else None
         seed = derive_seed(self.seed, "loss", step) if self.loss.draws else 0
-        solver = self.solver if self._with_seed is None else self._with_seed(derive_seed(self.seed, "solver", step))
+        solver = self.solver
+        if self._with_seed is not None:
+            solver = self._with_seed(derive_seed(self.seed, "solver", step))
         if self.constrained:
             assert self.problem is not None
             p, problem = instances.p, self.problem
@@ -65,7 +67,7 @@ class Task:
 
 
 class Steps:
-    """Take the steps of a training run one at a time, by autograd."""
+    """Take the steps of a run one at a time, by autograd."""
 
     #: Maximum steps between host syncs.
     max_unsynced_steps = 1
@@ -74,7 +76,7 @@ class Steps:
         self.task = task
 
     def advance(self, first: int, end: int) -> float:
-        """Take the steps ``first`` to ``end - 1``; return the loss of the last one, before its update."""
+        """Take steps ``first`` to ``end - 1``; return the last one's loss."""
         value = math.nan
         for step in range(first, end):
             value = take_step(self.task, step)
@@ -82,13 +84,13 @@ class Steps:
 
 
 def take_step(task: Task, step: int) -> float:
-    """Take one step; return the mean loss of its batch before the update."""
+    """Take one step; return the mean loss before the update."""
     network, loss, optimizer = task.network, task.loss, task.optimizer
     instances: Instances | None = None
-    part: tuple[Any, ...] = ()  # which runs now: its name, its value and the tensors that it is given
+    part: tuple[Any, ...] = ()  # the running part: name, value, inputs
     try:
         instances = task.batches.batch(step)
-        if task.random:  # dropout and the like, so that a step can be repeated
+        if task.random:  # dropout: make a step repeatable
             torch.manual_seed(derive_seed(task.seed, "network", step))
         part = "the network", type(network).__name__, {"p": instances.p}
         A, features = forward_with_features(network, instances)  # A [batch, n, n]
@@ -117,7 +119,7 @@ def take_step(task: Task, step: int) -> float:
 
 
 def _finite(loss: float, gradient: Tensor) -> float:
-    """Return the loss if it and its gradient are finite: an update by NaN would destroy the weights."""
+    """Return the loss if it and its gradient are finite, else raise."""
     if not math.isfinite(loss):
         raise NonFiniteError(f"the loss is {loss}")
     if not math.isfinite(norm := gradient.dot(gradient).item()):
@@ -126,20 +128,21 @@ def _finite(loss: float, gradient: Tensor) -> float:
 
 
 def forward_with_features(network: nn.Module, instances: Instances) -> tuple[Qubo, Sequence[Tensor]]:
-    """Return A ``[batch, n, n]`` and hidden features, which only networks with a method ``couplings`` have."""
+    """Return A and the hidden features of networks with ``couplings``."""
     couplings = getattr(network, "couplings", None)
     A, features = (network(instances.p), ()) if couplings is None else couplings(instances.p)
     batch, n = instances.x_true.shape
     if A.shape != (batch, n, n):
-        raise QubolearnError(f"the network returned A {list(A.shape)}; expected [{batch}, {n}, {n}] for x_true")
+        raise QubolearnError(f"the network returned A {list(A.shape)}; x_true needs [{batch}, {n}, {n}]")
     return A, features
 
 
 def report_fault(task: Task, step: int, instances: Instances | None, error: NonFiniteError) -> NonFiniteError:
-    """Store a step that met NaN or an infinity in ``fault/`` of the folder; return an error that explains it."""
+    """Store a failed step in ``fault/``; return an error that explains it."""
     seed = task.batches.seed_of(step)
     where = f"step {step} (seed {task.seed}, epoch {step // task.batches.steps_per_epoch}, batch seed {seed})"
-    cause, stored = "lower the learning rate or look for outliers in p", "train with folder= to store the batch"
+    cause = "lower the learning rate or look for outliers in p"
+    stored = "train with folder= to store the batch"
     if instances is not None:
         for tensor in tensors_of(instances.p):
             if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
@@ -152,17 +155,17 @@ def report_fault(task: Task, step: int, instances: Instances | None, error: NonF
 
 
 def check_network(network: object) -> None:
-    """Raise unless ``network`` is a module with at least one trainable parameter."""
+    """Raise unless ``network`` is a module with trainable parameters."""
     if not isinstance(network, nn.Module):
-        raise QubolearnError(f"network is a {type(network).__name__}; expected a torch.nn.Module such as QuboNetwork")
+        raise QubolearnError(f"network is a {type(network).__name__}; expected one such as QuboNetwork")
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise QubolearnError(f"{type(network).__name__} has no parameter to train")
 
 
 def standardize_inputs(task: Task) -> None:
-    """Fit the network's standardization layer and center, if it has them, to the training instances."""
+    """Fit standardization and center, if any, to the training instances."""
     layer, center = getattr(task.network, "standardize", None), getattr(task.network, "center", None)
-    if isinstance(center, torch.Tensor) and not bool(center.any()):  # couplings that are trained keep theirs
+    if isinstance(center, torch.Tensor) and not bool(center.any()):  # trained couplings keep theirs
         whole = isinstance(task.batches, Drawn)  # a Dataset may be larger than memory
         center.copy_((task.batches.first() if whole else task.batches.batch(0)).x_true.mean(0))
     if layer is not None:
@@ -175,17 +178,18 @@ def standardize_inputs(task: Task) -> None:
 
 @torch.no_grad()
 def check_task(task: Task, held_out: Sequence[Instances]) -> None:
-    """Raise a QubolearnError if the network, the data and the solver do not fit together."""
+    """Raise if network, data and solver do not fit together."""
     first = task.batches.batch(0)
     task.network.eval()
     for each in (first, *held_out[:1]):
         _check_forward(task.network, each.rows(slice(0, 2)))
     solver = task.solver
-    if task.loss.solves and hasattr(solver, "with_seed") and not type(solver).__module__.startswith("qubolearn."):
+    ours = type(solver).__module__.startswith("qubolearn.")
+    if task.loss.solves and hasattr(solver, "with_seed") and not ours:
         A, _ = forward_with_features(task.network, first)
         found, again = (task.batch(first, 0).best(A, max(1, task.loss.states)) for _ in range(2))
         if not torch.equal(found, again):
-            raise QubolearnError(f"the solver {solver!r} ignores its seed: with_seed(0) gave two different answers")
+            raise QubolearnError(f"the solver {solver!r} ignores its seed: with_seed(0) gave two answers")
     task.network.train()
 
 
@@ -193,7 +197,8 @@ def _check_forward(network: nn.Module, instances: Instances) -> None:
     try:
         forward_with_features(network, instances)
     except (RuntimeError, TypeError, IndexError, KeyError, AttributeError) as error:
-        shapes = str([["batch", *tensor.shape[1:]] for tensor in tensors_of(instances.p)])[1:-1].replace("'", "")
+        sizes = [["batch", *map(str, tensor.shape[1:])] for tensor in tensors_of(instances.p)]
+        shapes = ", ".join(f"[{', '.join(size)}]" for size in sizes)
         double = any(parameter.dtype == torch.float64 for parameter in network.parameters())
         hint = "; data are float32: call network.float()" if double else ""
         what = f"{type(network).__name__} fails on p of shape {shapes}"
@@ -201,7 +206,7 @@ def _check_forward(network: nn.Module, instances: Instances) -> None:
 
 
 def _uses_rng(network: nn.Module) -> bool:
-    """Return True if a network may draw random numbers; of the known layers, only dropout and RReLU do."""
+    """Return True if a network may draw random numbers."""
     kinds = {type(module) for module in network.modules()}
     own = any(kind.__module__.split(".")[0] not in ("torch", "qubolearn") for kind in kinds)
     return own or nn.RReLU in kinds or any("dropout" in kind.__name__.lower() for kind in kinds)

@@ -1,11 +1,11 @@
-"""The process during training: one thread for small matrices on a CPU, the current GPU, torch's random numbers."""
+"""Threads, the current GPU and random numbers during training."""
 
 from __future__ import annotations
 
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -16,26 +16,26 @@ from qubolearn.errors import QubolearnError
 from qubolearn.kernels import kernel_threads
 from qubolearn.random import preserve_rng_state
 
-_first = threading.Lock()  # held by the run that began while no other was under way
+_first = threading.Lock()  # held by the first of overlapping runs
 _threads = 1  # that it found
 
 
 @contextmanager
 def training_context(device: torch.device | str) -> Iterator[None]:
-    """Set up threads, the current GPU and torch's random numbers for training, and restore them."""
+    """Set up threads, GPU and random numbers for training; restore them."""
     device = usable_device(device)
-    current: AbstractContextManager[Any] = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+    current: Any = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
     with preserve_rng_state(), one_thread(device), current:
         yield
 
 
 @contextmanager
 def one_thread(device: torch.device | str) -> Iterator[None]:
-    """Use one thread for the small matrices of a network on a CPU: faster, and the same bits on any number of cores.
+    """Use one thread on a CPU: faster for small matrices, and reproducible.
 
-    Solvers keep all threads. Numbers below 1e-38, where Adam's moments of dead features end up, are flushed to zero: a
-    CPU is many times slower with them. Both settings belong to a thread. The number of BLAS threads belongs to the
-    process, so the first of several overlapping runs sets and restores it.
+    Solvers keep all threads. Denormals, which slow a CPU, are flushed to zero.
+    BLAS threads belong to the process, so the first of several overlapping runs
+    sets and restores them.
     """
     if torch.device(device).type != "cpu":
         with kernel_threads(torch.get_num_threads()):
@@ -57,12 +57,12 @@ def one_thread(device: torch.device | str) -> Iterator[None]:
 
 @cache
 def _blas() -> ThreadpoolController:
-    """Return the libraries of this process; looking for them takes milliseconds."""
+    """Return the BLAS libraries; looking for them takes milliseconds."""
     return ThreadpoolController()
 
 
 def _found_threads(first: bool) -> int:
-    """Return the threads that torch had before any run: a new thread inherits the 1 of a run that is under way."""
+    """Return the threads before any run; new threads inherit a run's 1."""
     global _threads
     if first or torch.get_num_threads() > 1:
         _threads = torch.get_num_threads()
@@ -81,9 +81,9 @@ def usable_device(device: torch.device | str) -> torch.device:
 
 @contextmanager
 def deferred_interrupt(stop: Callable[[], None]) -> Iterator[None]:
-    """Call ``stop`` at the first Ctrl-C and raise KeyboardInterrupt after the block; a second one raises at once.
+    """Call ``stop`` at the first Ctrl-C, and raise KeyboardInterrupt after the block.
 
-    Signal handlers of the caller, and other threads than the main one, are left alone.
+    A second one raises at once. Other handlers and threads are left alone.
     """
     interrupted = False
 

@@ -1,4 +1,4 @@
-"""The extension under test, without torch: these tests use NumPy only, so that they run under sanitizers."""
+"""The extension without torch, for sanitizers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import numpy as np
 
 
 def load_kernels() -> Any:
-    """Return the extension, from the folder QUBOLEARN_KERNELS_FOLDER if it is set."""
+    """Return the extension, from QUBOLEARN_KERNELS_FOLDER if set."""
     folder = os.environ.get("QUBOLEARN_KERNELS_FOLDER")
     if folder is None:
         from qubolearn import _kernels
 
         return _kernels
-    if "_kernels" not in sys.modules:  # pytest imports this file twice, and a class is bound once per process
+    if "_kernels" not in sys.modules:  # pytest imports this file twice
         spec = importlib.util.spec_from_file_location("_kernels", next(Path(folder).glob("_kernels*.so")))
         sys.modules["_kernels"] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules["_kernels"])
@@ -31,7 +31,7 @@ SANITIZED = "QUBOLEARN_KERNELS_FOLDER" in os.environ
 
 
 def on_all_builds(call: Callable[[int], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
-    """Return what ``call(threads)`` returns, after comparing its bits over all builds and numbers of threads."""
+    """Return ``call(threads)``, equal over all builds and threads."""
     results = [call(threads) for _ in each_build() for threads in (1, 2, 5)]
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
@@ -79,7 +79,7 @@ def symmetric(batch: int, n: int, seed: int = 0) -> np.ndarray:
 
 
 def random_graph(n: int, degree: int, seed: int = 0) -> tuple[np.ndarray, ...]:
-    """Return linear [1, n], quadratic [1, m], starts, neighbors and places."""
+    """Return linear, quadratic, starts, neighbors and places."""
     rng = np.random.default_rng(seed)
     pairs = np.sort(rng.integers(0, n, (2, n * degree // 2)), 0)
     i, j = np.unique(pairs[:, pairs[0] < pairs[1]], axis=1)

@@ -1,4 +1,4 @@
-"""The compiled annealers against plain NumPy, on every build that this processor runs."""
+"""Compiled annealers against NumPy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def build(request: pytest.FixtureRequest) -> Iterator[str]:
     kernels.use(before)
 
 
-def anneal(problem: Any, reads: int, sweeps: int = 60, betas: tuple[float, float] = (0.1, 3.0), **options: Any) -> Any:
+def anneal(
+    problem: Any, reads: int, sweeps: int = 60, betas: tuple[float, float] = (0.1, 3.0), **options: Any
+) -> Any:
     dense = isinstance(problem, np.ndarray)
     batch, n = (problem if dense else problem[0]).shape[:2]
     states, seeds = np.zeros((batch, reads, n), np.int8), np.arange(batch, dtype=np.uint32)
@@ -31,8 +33,13 @@ def anneal(problem: Any, reads: int, sweeps: int = 60, betas: tuple[float, float
 
 
 CASES = [(symmetric(3, 5), 7), (symmetric(2, 33), 100), (symmetric(1, 100), 70), (symmetric(1, 130), 2)]
-CASES += [(random_graph(90, 3), 100), (random_graph(90, 3), 10), (random_graph(64, 12), 1), (random_graph(200, 8), 40)]
-CASES += [(random_graph(64, 12), 33)]  # the last read is alone in its group, whichever thread takes it
+CASES += [
+    (random_graph(90, 3), 100),
+    (random_graph(90, 3), 10),
+    (random_graph(64, 12), 1),
+    (random_graph(200, 8), 40),
+]
+CASES += [(random_graph(64, 12), 33)]  # the last read is alone in its group
 
 
 @pytest.mark.parametrize("case", range(len(CASES)))

@@ -1,4 +1,4 @@
-"""Kernels for one generation of processors must not leave code in the extension that others would run."""
+"""Code for other processors."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ OBJECTS = sorted((Path(__file__).parents[3] / "build" / "kernels").glob("CMakeFi
 @pytest.mark.skipif(not OBJECTS or shutil.which("nm") is None, reason="no objects of make kernels, or no nm")
 @pytest.mark.parametrize("path", OBJECTS, ids=lambda path: f"{path.parents[2].name}-{path.name}")
 def test_variants_share_no_functions(path: Path) -> None:
-    """The linker keeps one copy of an inline function, perhaps one for a newer processor than the one at hand."""
+    """The linker keeps one copy of an inline function."""
     variant = re.search(r"kernels_(v\d)\.dir", str(path))[1]
-    symbols = subprocess.run(["nm", "-C", str(path)], check=True, capture_output=True, text=True).stdout.splitlines()
+    symbols = subprocess.run(
+        ["nm", "-C", str(path)], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
     shared = [line for line in symbols if re.search(r" [WVu] ", line)]
     assert [s for s in shared if f"qubolearn::{variant}::" not in s and "DW.ref" not in s] == []

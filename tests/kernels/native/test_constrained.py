@@ -1,4 +1,4 @@
-"""Compiled annealing and exact search under inequalities against all states, and arguments that do not fit."""
+"""Compiled search under inequalities."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def search(limits: tuple[Any, ...] = LIMITS, **options: Any) -> tuple[np.ndarray
     return states, energies, found
 
 
-def anneal(limits: tuple[Any, ...] = LIMITS, size: int = 1, target: float = -np.inf, **options: Any) -> tuple[Any, ...]:
+def anneal(
+    limits: tuple[Any, ...] = LIMITS, size: int = 1, target: float = -np.inf, **options: Any
+) -> tuple[Any, ...]:
     states, excess, swept = np.zeros((1, 6, N), np.int8), np.zeros((1, 6)), np.zeros(1, np.int64)
     betas, seeds, targets = np.array([[0.1, 10.0]]), np.array([7], np.uint32), np.array([target])
     goal = betas, 500, targets, size, seeds, states, excess, swept
@@ -60,12 +62,20 @@ def test_annealing_and_colonies_end_in_the_lowest_allowed_state(size: int) -> No
 @pytest.mark.parametrize("call", [search, anneal])
 @pytest.mark.parametrize("place", range(4))
 def test_limits_that_do_not_fit_are_rejected(call: Any, place: int) -> None:
-    damages = [lambda x: x.astype(np.float32), lambda x: np.asfortranarray(np.stack([x] * 2))[0], lambda x: x[..., :-1]]
-    damages += [lambda x: x + 2] if place < 2 else []  # starts and constraints beyond the arrays
+    damages = [
+        lambda x: x.astype(np.float32),
+        lambda x: np.asfortranarray(np.stack([x] * 2))[0],
+        lambda x: x[..., :-1],
+    ]
+    damages += [lambda x: x + 2] if place < 2 else []  # beyond the arrays
     for damage in damages:
         limits = list(LIMITS)
         limits[place] = damage(limits[place])
-        if place == 2 or limits[place].shape != LIMITS[place].shape or limits[place].dtype != LIMITS[place].dtype:
+        if (
+            place == 2
+            or limits[place].shape != LIMITS[place].shape
+            or limits[place].dtype != LIMITS[place].dtype
+        ):
             with pytest.raises(ValueError):  # noqa: PT011 - any refusal
                 call(tuple(limits))
 

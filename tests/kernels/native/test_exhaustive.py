@@ -1,4 +1,4 @@
-"""Search and partition sums against all energies in NumPy; the same bits on every build and for all threads."""
+"""Search and partition sums against NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled local search against plain NumPy: local optimality, exchanges, groups and clamps."""
+"""Compiled local search against NumPy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ def energy(S: np.ndarray, x: np.ndarray) -> float:
     return float(x @ np.triu(S) @ x)
 
 
-def refine_dense(S: np.ndarray, reads: np.ndarray, count: int, exchanges: bool = True, **options: int) -> tuple:
+def refine_dense(
+    S: np.ndarray, reads: np.ndarray, count: int, exchanges: bool = True, **options: int
+) -> tuple:
     states, success = np.zeros((len(S), count, S.shape[1]), np.int8), np.zeros(len(S))
     kernels.refine_dense(S, reads, states, success, exchanges, **options)
     return states, success
@@ -74,7 +76,9 @@ def test_groups_and_clamps_are_kept_and_no_pair_of_moves_is_lower(seed: int) -> 
     found = [energy(S, x) for x in states[0].astype(float)]
     assert {tuple(x) for x in states[0].tolist()} <= {tuple(x) for x in allowed.tolist()}
     assert found == sorted(found)
-    moved = np.stack([np.abs(allowed[:, a : a + 3] - states[0, 0, a : a + 3]).max(1) for a in (0, 3, 6)], 1).sum(1)
+    moved = np.stack(
+        [np.abs(allowed[:, a : a + 3] - states[0, 0, a : a + 3]).max(1) for a in (0, 3, 6)], 1
+    ).sum(1)
     moved += np.abs(allowed[:, 9:] - states[0, 0, 9:]).sum(1)
     assert (values[moved <= 2] >= found[0] - 1e-9).all()
 

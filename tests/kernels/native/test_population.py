@@ -1,4 +1,4 @@
-"""Population annealing against a NumPy reference bit by bit, and elimination against brute force."""
+"""Population annealing and elimination."""
 
 from __future__ import annotations
 
@@ -46,17 +46,23 @@ def quantiles() -> np.ndarray:
 
 
 class Reference:
-    """64 reads ``x [n, 64]`` of one QUBO, S with the linear terms on its diagonal, as the kernel searches them."""
+    """64 reads ``x [n, 64]`` of S, searched as the kernel does."""
 
     def __init__(self, S: np.ndarray, largest: float, seed: int) -> None:
-        self.S, self.largest, self.random, self.table, self.sweeps = S, largest, Stream(seed, 0), quantiles(), 0
+        self.S, self.largest, self.random, self.table, self.sweeps = (
+            S,
+            largest,
+            Stream(seed, 0),
+            quantiles(),
+            0,
+        )
         words = np.array([self.random.next() for _ in S], np.uint64)
         self.x = (words[:, None] >> np.arange(READS, dtype=np.uint64) & np.uint64(1)).astype(int)
         self.J, self.h = S - np.diag(S.diagonal()), S.diagonal()
         self.symmetric = np.allclose(self.h + self.J.sum(1) / 2, 0)
 
     def sweep(self, temperature: float) -> float:
-        """Update all bits in turn; return the share of updates that raised the energy."""
+        """Update all bits; return the share that raised the energy."""
         limits, raised = self.table * np.float32(temperature), 0
         if self.largest < np.inf:
             limits = np.ceil(np.minimum(limits, np.float32(self.largest)))
@@ -78,7 +84,7 @@ class Reference:
             self.sweep(1e-6 * cold)
 
     def cross(self, x: np.ndarray, other: np.ndarray, ties: bool) -> np.ndarray:
-        """Return x ``[n]`` with every component of its differences to another state that lowers the energy."""
+        """Return x with every differing component that lowers the energy."""
         differs = x != other
         if self.symmetric and 2 * differs.sum() > x.size:
             differs = ~differs
@@ -137,7 +143,9 @@ class Reference:
         return parents
 
 
-def searched(graph: tuple[np.ndarray, ...], width: int, sweeps: int, seed: int, **options: Any) -> tuple[Any, ...]:
+def searched(
+    graph: tuple[np.ndarray, ...], width: int, sweeps: int, seed: int, **options: Any
+) -> tuple[Any, ...]:
     batch, n, islands = len(graph[0]), graph[0].shape[1], options.pop("islands", 1)
     targets = np.full(batch, options.pop("target", -np.inf))
     first, swept = np.zeros(batch, np.int64), np.zeros((batch, islands), np.int64)
@@ -147,8 +155,10 @@ def searched(graph: tuple[np.ndarray, ...], width: int, sweeps: int, seed: int, 
     return states, swept, first
 
 
-def integer_graph(n: int, degree: int, size: int, seed: int = 0, symmetric: bool = False) -> tuple[np.ndarray, ...]:
-    """Return a graph with couplings that are even integers up to ``size``, and not 0."""
+def integer_graph(
+    n: int, degree: int, size: int, seed: int = 0, symmetric: bool = False
+) -> tuple[np.ndarray, ...]:
+    """Return a graph with nonzero even couplings up to ``size``."""
     linear, quadratic, *rest = random_graph(n, degree, seed)
     rng = np.random.default_rng(seed)
     quadratic = rng.choice([-2.0, 2.0], quadratic.shape) * rng.integers(1, size // 2 + 1, quadratic.shape)
@@ -190,10 +200,15 @@ def test_islands_and_targets_do_not_depend_on_threads() -> None:
 
 
 def eliminated(linear: np.ndarray, edges: np.ndarray, quadratic: np.ndarray) -> tuple[np.ndarray, float, int]:
-    """Return a lowest state by brute force over what elimination leaves, its energy, and how many bits are left."""
+    """Return the lowest state, its energy, and how many bits are left."""
     elimination = kernels.Elimination(linear, edges, quadratic)
     n, m, whole = elimination.bits, elimination.edges, np.zeros((1, linear.size), np.int8)
-    kept, small, pairs, couplings = np.zeros(n, np.int64), np.zeros(n), np.zeros((2, m), np.int64), np.zeros(m)
+    kept, small, pairs, couplings = (
+        np.zeros(n, np.int64),
+        np.zeros(n),
+        np.zeros((2, m), np.int64),
+        np.zeros(m),
+    )
     elimination.write(kept, small, pairs, couplings)
     if n:
         A = np.diag(small)

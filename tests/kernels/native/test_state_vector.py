@@ -1,4 +1,4 @@
-"""Time evolution against matrix products of small rotations."""
+"""Time evolution against matrix products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled parallel tempering against plain NumPy: lowest states, Boltzmann's distribution, chains."""
+"""Compiled tempering against NumPy."""
 
 from __future__ import annotations
 
@@ -76,7 +76,11 @@ def test_all_builds_and_thread_counts_give_the_same_bits() -> None:
     on_all_builds(lambda threads: temper(300, count=2, threads=threads))
 
     def sample(threads: int) -> tuple[np.ndarray, ...]:
-        states, betas, chains = np.zeros((3, 20, N), np.int8), np.zeros((3, 32)), np.zeros((3, 20, N), np.int8)
+        states, betas, chains = (
+            np.zeros((3, 20, N), np.int8),
+            np.zeros((3, 32)),
+            np.zeros((3, 20, N), np.int8),
+        )
         kernels.temper_sample(problem(3), betas, np.ones(3), 50, 2, states, threads=threads)
         kernels.move_chains(problem(3), np.ones((3, 20)), 5, chains, threads=threads)
         return states, betas, chains

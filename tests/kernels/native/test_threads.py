@@ -1,4 +1,4 @@
-"""Threads of the kernels: signals, progress, forks, and several callers at once."""
+"""Threads of the kernels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def qubo(seed: int, n: int = 16) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(4, n, n)).astype(np.float32)
 
 
-@pytest.mark.parametrize("n", [38, 44])  # at 44 bits one part of the work takes seconds
+@pytest.mark.parametrize("n", [38, 44])  # at 44 bits one part takes seconds
 @pytest.mark.parametrize("work", WORK)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_ctrl_c_ends_long_work_within_a_second(threads: int, work: str, n: int) -> None:

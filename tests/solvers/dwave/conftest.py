@@ -23,7 +23,7 @@ from qubolearn.solvers.dwave.solver import DWaveSolver
 
 @pytest.fixture(autouse=True)
 def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Take the token from the environment, and nothing else from this machine."""
+    """Take nothing but the token from the environment."""
     for name in [name for name in os.environ if name.startswith("DWAVE_") or name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
     (tmp_path / "dwave.conf").write_text("")
@@ -42,7 +42,7 @@ def server() -> Iterator[QpuServer]:
 
 @pytest.fixture
 def connect(server: QpuServer) -> Iterator[Callable[..., DWaveSolver]]:
-    """Return a function that makes solvers of the server; their connections end with the test."""
+    """Return a function that connects solvers to the server."""
     made = []
 
     def make(**options: Any) -> DWaveSolver:

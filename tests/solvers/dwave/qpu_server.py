@@ -34,14 +34,14 @@ LONGEST_WAIT = 15.0  # seconds; no reply is held back for longer
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault of one request: first the delay, then the change, then the reply."""
+    """A fault of one request: delay, change, reply."""
 
     delay: float = 0.0  # seconds before anything is done
-    status: int = 0  # an HTTP status in place of the right reply; the request is not carried out
+    status: int = 0  # an HTTP status; the request is not carried out
     carried_out: bool = False  # ... but here it is
     body: bytes = b"no"  # of that status
     headers: Mapping[str, str] = field(default_factory=dict)
-    change: Callable[[Any], Any] | None = None  # what is made of the right reply, which is JSON
+    change: Callable[[Any], Any] | None = None  # right reply, JSON -> sent one
     drop: bool = False  # close the connection without a reply
     cut: bool = False  # close it after half of the reply
 
@@ -56,7 +56,7 @@ class Problem:
 
 
 def chip(name: str, rows: int = 2, **properties: Any) -> dict[str, Any]:
-    """Return D-Wave's description of a Chimera chip with rows · rows cells."""
+    """Return D-Wave's description of a Chimera chip."""
     graph = dwave.graphs.chimera_graph(rows)
     described = {
         "category": "qpu",
@@ -71,16 +71,24 @@ def chip(name: str, rows: int = 2, **properties: Any) -> dict[str, Any]:
         "extended_j_range": [-2.0, 1.0],
         "num_reads_range": [1, 10000],
         "annealing_time_range": [0.5, 2000.0],
-        "parameters": dict.fromkeys(("num_reads", "answer_mode", "auto_scale", "annealing_time", "label"), ""),
+        "parameters": dict.fromkeys(
+            ("num_reads", "answer_mode", "auto_scale", "annealing_time", "label"), ""
+        ),
         "problem_timing_data": qpu_problem_timing_data("advantage"),
         "quota_conversion_rate": 1,
     } | properties
     identity = {"name": name, "version": {"graph_id": f"{name}-graph"}}
-    return {"identity": identity, "description": "", "properties": described, "status": "ONLINE", "avg_load": 0}
+    return {
+        "identity": identity,
+        "description": "",
+        "properties": described,
+        "status": "ONLINE",
+        "avg_load": 0,
+    }
 
 
 class QpuServer(ThreadingHTTPServer):
-    """``with QpuServer(token) as server:`` serves at ``server.url`` until the block ends."""
+    """``with QpuServer(token) as server:`` serves at ``server.url``."""
 
     daemon_threads = True
     block_on_close = False
@@ -114,7 +122,7 @@ class QpuServer(ThreadingHTTPServer):
         """Ignore clients that went away before their reply came."""
 
     def fail(self, request: str, fault: Fault, times: int | None = 1) -> None:
-        """Let the next requests of this name go wrong, or all of them for None."""
+        """Let the next requests of this name, or all, go wrong."""
         faults = itertools.repeat(fault) if times is None else itertools.repeat(fault, times)
         self._faults[request] = itertools.chain(self._faults.get(request, ()), faults)
 
@@ -126,7 +134,7 @@ class QpuServer(ThreadingHTTPServer):
 
     @property
     def billed_seconds(self) -> float:
-        """Seconds that the user pays: all that was accepted and not canceled in time."""
+        """Seconds billed: accepted and not canceled in time."""
         paid = [problem for problem in list(self.problems.values()) if problem.status != "CANCELLED"]
         return sum(1e-6 * self.microseconds(problem.body["params"]["num_reads"]) for problem in paid)
 
@@ -153,7 +161,9 @@ class QpuServer(ThreadingHTTPServer):
     def _list(self, path: str, query: Mapping[str, str], body: None) -> Any:
         name = path.partition("solvers/remote/")[2]
         changing = {"status", "avg_load"}
-        wanted = changing | {"identity"} if query["filter"].startswith("none") else set(self.chips[0]) - changing
+        wanted = (
+            changing | {"identity"} if query["filter"].startswith("none") else set(self.chips[0]) - changing
+        )
         shown = {each["identity"]["name"]: {key: each[key] for key in wanted} for each in self.chips}
         return shown[name] if name else list(shown.values())
 
@@ -193,7 +203,12 @@ class QpuServer(ThreadingHTTPServer):
 
     def _state(self, name: str) -> dict[str, Any]:
         problem = self.problems[name]
-        state = {"id": name, "type": problem.body["type"], "solver": problem.body["solver"], "status": problem.status}
+        state = {
+            "id": name,
+            "type": problem.body["type"],
+            "solver": problem.body["solver"],
+            "status": problem.status,
+        }
         return state | {"submitted_on": "2030-01-01T00:00:00Z", "label": problem.body.get("label")}
 
     def _chip(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -209,7 +224,9 @@ class QpuServer(ThreadingHTTPServer):
         active = [(q, r) for q, r in described["couplers"] if q in h and r in h]
         bqm = dimod.BinaryQuadraticModel(h, dict(zip(active, quad, strict=True)), "SPIN")
         reads = problem.body["params"]["num_reads"]
-        found = SimulatedAnnealingSampler().sample(bqm, num_reads=reads, num_sweeps=100, seed=len(self.problems))
+        found = SimulatedAnnealingSampler().sample(
+            bqm, num_reads=reads, num_sweeps=100, seed=len(self.problems)
+        )
         order = [found.variables.index(qubit) for qubit in sorted(h)]
         problem.status = "COMPLETED"
         problem.answer = {
@@ -224,7 +241,7 @@ class QpuServer(ThreadingHTTPServer):
 
 
 def encoded(values: Any, dtype: str) -> str:
-    """Return numbers as ``qp`` has them: base64 of their little-endian bytes."""
+    """Return numbers as base64 of their little-endian bytes."""
     return base64.b64encode(np.asarray(values, dtype=dtype).tobytes()).decode()
 
 
@@ -267,12 +284,18 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         reply = fault.change(reply) if fault.change else reply
         kind = TYPES.get("one" if request == "list" and isinstance(reply, dict) else request, "problems")
-        payload = fault.body if fault.status else reply if isinstance(reply, bytes) else json.dumps(reply).encode()
-        return self._send(fault.status or 200, payload, f"application/vnd.dwave.sapi.{kind}+json; version=3.0.0", fault)
+        payload = (
+            fault.body if fault.status else reply if isinstance(reply, bytes) else json.dumps(reply).encode()
+        )
+        return self._send(
+            fault.status or 200, payload, f"application/vnd.dwave.sapi.{kind}+json; version=3.0.0", fault
+        )
 
     def _send(self, status: int, payload: bytes, kind: str, fault: Fault) -> None:
         self.send_response(status)
-        for name, value in ({"Content-Type": kind, "Content-Length": str(len(payload))} | dict(fault.headers)).items():
+        for name, value in (
+            {"Content-Type": kind, "Content-Length": str(len(payload))} | dict(fault.headers)
+        ).items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(payload[: len(payload) // 2] if fault.cut else payload)

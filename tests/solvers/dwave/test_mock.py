@@ -1,4 +1,4 @@
-"""D-Wave: every QUBO of the batch gets its own right answer."""
+"""The mocked chip."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def test_a_thousand_bipartite_qubos_take_two_calls_and_all_are_answered() -> Non
         ("dense", 1, "pegasus", 3, "direct"),
     ],
 )
-def test_both_best_states_are_those_of_brute_force(name: str, n: int, chip: str, size: int, embedding: str) -> None:
+def test_both_best_states_are_those_of_brute_force(
+    name: str, n: int, chip: str, size: int, embedding: str
+) -> None:
     A = qubos(name, n, 60)
     solution = DWaveSolver.mock(chip, size, seed=1)(A)
     torch.testing.assert_close(solution.energies, exact(A), rtol=0, atol=1e-5)
@@ -58,7 +60,7 @@ def test_both_best_states_are_those_of_brute_force(name: str, n: int, chip: str,
     st.integers(0, 2**20),
 )
 def test_the_programmed_energy_is_the_sum_of_the_scaled_energies(kind: tuple[str, int], seed: int) -> None:
-    """For any spins that agree within chains: physical energy = Σ scale · logical energy - chain couplings."""
+    """Physical energy = Σ scale · logical energy - chain couplings."""
     name, n = kind
     packing = pack(n, frozenset(topology(name, n).couplers), Chip.ideal("pegasus", 3))
     J, h, _ = to_ising(qubos(name, n, packing.tiles, seed).double())
@@ -71,7 +73,8 @@ def test_the_programmed_energy_is_the_sum_of_the_scaled_energies(kind: tuple[str
     )
     spins = dict(zip(packing.qubits.tolist(), s.reshape(-1)[packing.node].tolist(), strict=True))
     chains = packed.J[packing.pair[0] == packing.pair[1]].sum()
-    assert physical.energy(spins) == pytest.approx(float((torch.from_numpy(packed.scale) * logical).sum()) + chains)
+    scaled = float((torch.from_numpy(packed.scale) * logical).sum())
+    assert physical.energy(spins) == pytest.approx(scaled + chains)
     assert np.abs(packed.h).max() <= 4
     assert packed.J.min(initial=0) >= -2
     assert packed.J.max(initial=0) <= 1
@@ -83,11 +86,8 @@ def test_each_qubo_fills_the_ranges() -> None:
     J, h, _ = (part.numpy() for part in to_ising(A))
     packed = program(packing, J, h, RANGES, 1.0)
     for tile in range(3):
-        fills = max(
-            np.abs(packed.h[packing.node // 8 == tile]).max() / 4,
-            np.abs(packed.J[packing.coupler_tile == tile]).max(),
-        )
-        assert fills == pytest.approx(1)
+        h_part = np.abs(packed.h[packing.node // 8 == tile]).max() / 4
+        assert max(h_part, np.abs(packed.J[packing.coupler_tile == tile]).max()) == pytest.approx(1)
     assert packed.scale[0] == pytest.approx(10 * program(packing, J * 10, h * 10, RANGES, 1.0).scale[0])
 
 

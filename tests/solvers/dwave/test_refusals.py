@@ -1,4 +1,4 @@
-"""D-Wave: a missing token or extra, impossible options and chips are named; the token is in no text."""
+"""Wrong options, chips and tokens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def test_without_a_token_the_error_names_the_variable(monkeypatch: pytest.Monkey
         DWaveSolver(endpoint="http://127.0.0.1:9/")(qubos("chimera", 8, 1))
 
 
-@pytest.mark.parametrize("text", [f"token={SECRET}", f"{{'token': '{SECRET}'}}", f"X-Auth-Token: {SECRET},", SECRET])
+@pytest.mark.parametrize(
+    "text", [f"token={SECRET}", f"{{'token': '{SECRET}'}}", f"X-Auth-Token: {SECRET},", SECRET]
+)
 def test_tokens_are_cut_from_any_text(text: str) -> None:
     assert SECRET not in qpu._without_tokens(text)
     assert "short" not in qpu._without_tokens(text.replace(SECRET, "short"), "short")
@@ -61,7 +63,7 @@ def test_impossible_options_and_chips_are_named(value: str) -> None:
 
 @pytest.mark.parametrize("size", [1e-310, 1e-200])
 def test_entries_that_vanish_are_rejected_before_anything_is_sent(size: float) -> None:
-    """Their reciprocals are infinite: chips were once programmed with NaN, or chains without strength."""
+    """Chips were once programmed with NaN or weak chains."""
     A = qubos("chimera", 8, 2).double()
     A[1] *= size
     with pytest.raises(QubolearnError, match="vanish as h and J"):

@@ -1,8 +1,8 @@
 """Problem-specific baselines without learning.
 
-AQM (Golyanik and Theobalt, CVPR 2020) is planar registration as an analytic QUBO of 21 qubits, the matrix P of
-:mod:`quant_reproduction.problems.clouds` with its first qubit fixed at 1. Since R = c·I + s·M with c and s from
-different qubits, two searches over ten bits each solve it exactly.
+AQM (Golyanik and Theobalt, CVPR 2020) registers planar clouds by a QUBO of 21 qubits, the first
+fixed at 1. Since R = c·I + s·M with c and s from different qubits, two searches over ten bits
+each solve it exactly.
 """
 
 from __future__ import annotations
@@ -16,13 +16,8 @@ import torch
 from torch import Tensor
 
 from quant_reproduction.baselines.graphs import Variant, direct, qgm
-from quant_reproduction.problems.clouds import (
-    BASIS,
-    check_clouds,
-    cross_covariance,
-    pair_moments,
-    rotation_2d,
-)
+from quant_reproduction.problems import clouds
+from quant_reproduction.problems.clouds import BASIS, check_clouds, pair_moments, rotation_2d
 from quant_reproduction.problems.pointset import CloudPairs, PointSet
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.evaluation import Evaluation, evaluate_answers, evaluate_bits
@@ -33,7 +28,7 @@ from qubolearn.qubo import all_states
 from qubolearn.random import stream
 from qubolearn.solvers import Solver
 
-#: (problem, instances, or clouds of point sets, solver, seed) -> answers, or bits where there may be several answers
+#: (problem, instances or clouds, solver, seed) -> answers, or bits
 Baseline = Callable[[Any, Any, Solver, int], Tensor]
 
 
@@ -56,15 +51,14 @@ def by_qgm(variant: Variant) -> Baseline:
 
 
 def _weights(data: Instances) -> Tensor:
-    """Return W ``[count, k², k²]`` of instances of graph matching."""
     side = math.isqrt(data.p.shape[1])
     W: Tensor = data.p.reshape(-1, side, side)
     return W
 
 
 def by_procrustes(problem: Problem, data: Instances, solver: Solver, seed: int) -> Tensor:
-    """Return the rotation closest to the covariance, as Euler angles α, β, γ with |β| < π/2."""
-    R = procrustes(cross_covariance(data.p.double()))
+    """Return the rotation closest to the covariance as α, β, γ, |β| < π/2."""
+    R = procrustes(clouds.cross_covariance(data.p.double()))
     alpha, gamma = torch.atan2(R[:, 1, 0], R[:, 0, 0]), torch.atan2(R[:, 2, 1], R[:, 2, 2])
     return torch.stack([alpha, -torch.asin(R[:, 2, 0].clamp(-1, 1)), gamma], 1)
 
@@ -100,7 +94,7 @@ BASELINES: Mapping[str, tuple[tuple[str, ...], Baseline]] = {
 def evaluate_baseline(
     name: str, problem: Problem, solver: Solver, count: int = 1000, seed: int = 0, split: Split = "test"
 ) -> Evaluation:
-    """Return the metrics of a baseline on the instances that ``evaluate`` draws on a CPU."""
+    """Return a baseline's metrics on what ``evaluate`` draws on a CPU."""
     if name not in BASELINES:
         raise unknown_name("baseline", name, BASELINES)
     problems, method = BASELINES[name]
@@ -116,18 +110,20 @@ def evaluate_baseline(
 
 
 def local_search(problem: MaxCut, p: Tensor, restarts: int = 0, seed: int = 0) -> Tensor:
-    """Cut greedily node by node, and from random starts, then by the best single moves; return the largest cut."""
+    """Cut greedily, and from random starts, then by the best single moves."""
     n, rows, generator = problem.nodes, torch.arange(len(p)), stream(seed, "restarts")
     i, j = torch.triu_indices(n, n, 1)
     W = p.new_zeros(len(p), n, n)
     W[:, i, j] = W[:, j, i] = p
     best = p.new_zeros(len(p), n)
     for start in range(1 + restarts):
-        side = 2.0 * torch.randint(2, (len(p), n), generator=generator) - 1 if start else p.new_zeros(len(p), n)
+        side = p.new_zeros(len(p), n)
+        if start:
+            side = 2.0 * torch.randint(2, (len(p), n), generator=generator) - 1
         for node in () if start else range(n):
             side[:, node] = torch.where((W[:, node] * side).sum(1) > 0, -1.0, 1.0)
-        for _ in range(problem.input_size):  # each round cuts an edge more, or is the last one
-            gain = side * (W @ side[:, :, None])[..., 0]  # of moving a node to the other side
+        for _ in range(problem.input_size):  # each round cuts an edge more, or ends
+            gain = side * (W @ side[:, :, None])[..., 0]  # of moving a node
             moved = gain.argmax(1)
             side[rows, moved] *= torch.where(gain[rows, moved] > 0, -1.0, 1.0)
         x = (side != side[:, :1]).to(p.dtype)
@@ -136,7 +132,7 @@ def local_search(problem: MaxCut, p: Tensor, restarts: int = 0, seed: int = 0) -
 
 
 def three_flips(problem: Knapsack, p: Tensor) -> Tensor:
-    """Pack greedily, then add or remove the best one to three items until no such change fits and pays."""
+    """Pack greedily, then change one to three items while that pays."""
     values, weights, capacity = p[:, : problem.items], p[:, problem.items : -1], p[:, -1:]
     states = all_states(problem.items)
     flips = states[(states.sum(1) > 0) & (states.sum(1) <= 3)]
@@ -160,10 +156,9 @@ def aqm(
     neighbors: int = 3,
     iterations: int = 1,
 ) -> Tensor:
-    """Return the angle ``[batch]`` that rotates templates ``[batch, m, 2]`` onto references ``[batch, n, 2]``.
+    """Return the angle ``[batch]`` from templates ``[batch, m, 2]`` to references ``[batch, n, 2]``.
 
-    One iteration is the paper's method; with more, the template is rotated and its neighbors are found again. The
-    QUBO is solved exactly by its structure. Clouds should be centered.
+    One iteration is the paper's method. Clouds should be centered.
     """
     check_clouds(template, reference, 2)
     if iterations < 1:
@@ -177,13 +172,13 @@ def aqm(
 
 
 def aqm_angle(q: Tensor) -> Tensor:
-    """Return the angle of R = c·I + s·M ``[batch]`` for bits ``[batch, 20]``; 0 if R = 0."""
+    """Return the angle of c·I + s·M for bits ``[batch, 20]``; 0 if both are 0."""
     cosine, sine = (q.to(torch.float32) @ BASIS.to(q.device)).unbind(-1)
     return torch.atan2(sine, cosine)
 
 
 def solve_exactly(numbers: Tensor) -> Tensor:
-    """Return the best bits ``[batch, 20]`` for (xx, yy, dot, cross) ``[batch, 4]``, with the fewest ones."""
+    """Return the best bits ``[batch, 20]`` for (xx, yy, dot, cross) ``[batch, 4]``."""
     _, yy, dot, cross = numbers.double().unbind(1)
     values, bits = (tensor.to(numbers.device) for tensor in _reachable())
     q = torch.zeros(len(numbers), 20, dtype=numbers.dtype, device=numbers.device)
@@ -195,8 +190,8 @@ def solve_exactly(numbers: Tensor) -> Tensor:
 
 @cache
 def _reachable() -> tuple[Tensor, Tensor]:
-    """Return all values of c (and of s) ``[values]``, each with the ten bits ``[values, 10]`` of fewest ones."""
-    weights = BASIS[::2, 0].double()  # even basis elements belong to c, odd ones to s
+    """Return all values of c (and of s), each with its fewest bits."""
+    weights = BASIS[::2, 0].double()  # even elements belong to c
     states = all_states(10, dtype=torch.float64)
     states = states[states.sum(1).argsort(stable=True)]
     sums = (states @ weights).mul(100).round().long()  # all weights are hundredths
@@ -215,9 +210,8 @@ def icp(
 ) -> Tensor:
     """Return the angle ``[batch]``, in (-π, π], from templates ``[batch, m, 2]`` to references ``[batch, n, 2]``.
 
-    Each template point is matched with its nearest reference point, and the best rotation of these matches is applied,
-    until no angle changes. Of several starts the one with the smallest final mean squared distance is returned. Only
-    the first ``counts`` ``[batch]`` points of each cloud are real. Clouds should be centered.
+    Of several starts the one with the smallest final error is returned. Only the first
+    ``counts`` points of each cloud are real. Clouds should be centered.
     """
     check_clouds(template, reference, 2)
     if not starts or iterations < 1:
@@ -230,9 +224,12 @@ def icp(
 
 
 def _descend(
-    template: Tensor, reference: Tensor, counts: tuple[Tensor | None, Tensor | None], start: float, iterations: int
+    template: Tensor,
+    reference: Tensor,
+    counts: tuple[Tensor | None, Tensor | None],
+    start: float,
+    iterations: int,
 ) -> tuple[Tensor, Tensor]:
-    """Return angles and mean squared distances ``[batch]`` from one starting angle."""
     batch = len(template)
     angle = torch.full((batch,), start, dtype=torch.float64, device=template.device)
     distance = torch.zeros_like(angle)
@@ -241,7 +238,8 @@ def _descend(
         if not len(moving):
             break
         turned = (template[moving].double() @ rotation_2d(angle[moving]).mT).to(template.dtype)
-        m = pair_moments(turned, reference[moving], 1, *(None if each is None else each[moving] for each in counts))
+        real = [None if each is None else each[moving] for each in counts]
+        m = pair_moments(turned, reference[moving], 1, *real)
         turn = torch.atan2(m.cross.double(), m.dot.double())
         distance[moving] = (m.xx - 2 * m.dot + m.yy).double()
         angle[moving] += turn
@@ -252,8 +250,7 @@ def _descend(
 def procrustes(H: Tensor) -> Tensor:
     """Return argmax_R tr(RᵀH) over rotations ``[batch, d, d]``, which is argmin_R Σ |x - R y|² for H = Σ x yᵀ.
 
-    R = U diag(1, ..., 1, det(UVᵀ)) Vᵀ with H = U S Vᵀ; the determinant excludes reflections. If H does not determine
-    the rotation, one of the best is returned.
+    R = U diag(1, ..., 1, det(UVᵀ)) Vᵀ with H = U S Vᵀ, without reflections.
     """
     if H.ndim != 3 or H.shape[1] != H.shape[2] or not H.dtype.is_floating_point:
         raise QubolearnError(f"expected covariances [batch, d, d] in floats, got {H.dtype} {list(H.shape)}")

@@ -1,8 +1,7 @@
-"""Baselines for graph matching, the quadratic assignment problem given by W: direct search and QGM.
+"""Baselines for graph matching: direct search and QGM.
 
-Quantum Graph Matching (Seelbach Benkner et al., 3DV 2020, arXiv 2107.04032) is the assignment problem as a QUBO. Bit
-k·i + a is "node i is mapped to node a". The penalties are analytic bounds: large enough for any W, and therefore much
-larger than W, so that control errors of an annealer hide W.
+Quantum Graph Matching (Seelbach Benkner et al., 3DV 2020, arXiv 2107.04032) is the assignment
+problem as a QUBO. Bit k·i + a is "node i is mapped to node a".
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Variant = Literal["baseline", "row-wise", "inserted"]
 
 
 def direct(W: Tensor) -> Tensor:
-    """Return argmin_P Σ_ij W[(i, P(i)), (j, P(j))], ``[batch, k]`` int64, for W ``[batch, k², k²]``."""
+    """Return argmin_P Σ_ij W[(i, P(i)), (j, P(j))] for W ``[batch, k², k²]``."""
     k = assignment_size(W)
     if k > MAX_K:
         needs = f"direct search over permutations of k={k} needs {math.factorial(k)} states (limit k={MAX_K})"
@@ -38,7 +37,7 @@ def direct(W: Tensor) -> Tensor:
 
 
 def assignment_energies(W: Tensor, P: Tensor) -> Tensor:
-    """Return Σ_ij W[(i, P(i)), (j, P(j))], ``[batch, count]``, for W ``[batch, k², k²]`` and P ``[count, k]``."""
+    """Return the energies ``[batch, count]`` of P ``[count, k]``."""
     k = assignment_size(W)
     pairs = W.reshape(-1, k, k, k, k)  # [batch, i, a, j, b]
     total = W.new_zeros(len(W), len(P))
@@ -62,7 +61,7 @@ def assignment_size(W: Tensor) -> int:
 
 @dataclass(frozen=True)
 class MatchingQubo:
-    """A quadratic assignment problem as a QUBO: xᵀAx + offset is the assignment's energy if x is a permutation."""
+    """A QUBO: xᵀAx + offset is a permutation's energy."""
 
     A: Tensor  # [batch, n, n], symmetric
     offset: Tensor  # [batch]
@@ -70,7 +69,7 @@ class MatchingQubo:
     variant: Variant
 
     def decode(self, x: Tensor) -> Tensor:
-        """Return entries ``[..., k]``, int64, for bits ``[..., n]``; -1 unless a node is mapped to exactly one."""
+        """Return entries ``[..., k]``; -1 if a node is not mapped to one."""
         full = x.round().to(torch.float64)
         if self.variant == "inserted":
             T, t = _insertion(self.k)
@@ -81,7 +80,7 @@ class MatchingQubo:
 
 
 def qgm(W: Tensor, variant: Variant = "baseline") -> MatchingQubo:
-    """Return the QUBO of W ``[batch, k², k²]``: k² bits for *baseline* and *row-wise*, (k-1)² for *inserted*."""
+    """Return the QUBO of W ``[batch, k², k²]``: k² bits, or (k-1)² for *inserted*."""
     if variant not in QGM_VARIANTS:
         raise unknown_name("QGM variant", variant, QGM_VARIANTS)
     k = assignment_size(W)
@@ -92,18 +91,16 @@ def qgm(W: Tensor, variant: Variant = "baseline") -> MatchingQubo:
 def _baseline(W: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Use one penalty λ(Cx - 1)² for all 2k constraints.
 
-    A state that is not a permutation breaks two constraints or more, and energies differ by at most Σ|W|: λ = Σ|W| / 2.
+    Other states break two constraints or more, and energies differ by at most Σ|W|: λ = Σ|W| / 2.
     """
     strength = _positive(W.abs().sum((1, 2)) / 2)
     return _penalized(W, k, strength[:, None].expand(-1, 2 * k))
 
 
 def _row_wise(W: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Use one penalty per constraint c: λ_c = max_{l in c} d_l + max_l d_l / 2, where d_l bounds the effect of bit l.
+    """Use one penalty per constraint: λ_c = max_{l in c} d_l + max_l d_l / 2.
 
-    One to three flips that cost no more than they gain make any state a permutation: add a bit if a row and a column
-    are empty, move one within its column or row, or remove one from a full row and one from a full column and add one
-    where their partners cross. The second term is for the last case.
+    d_l bounds the effect of bit l. One to three flips at no cost make any state a permutation.
     """
     d = _largest_change(W)  # [batch, k²]
     of_constraint = (d[:, None] * _constraints(k).to(W.device)).amax(-1)  # [batch, 2k]
@@ -111,7 +108,7 @@ def _row_wise(W: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def _inserted(W: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Insert the last row and column of X, which follow from the others, x = Ty + t: (k-1)² bits y remain.
+    """Insert the last row and column of X, which follow from the others: x = Ty + t.
 
     y belongs to a permutation if no row or column sum r exceeds 1 and the total S >= k - 2. The penalties are
     λ_c·r(r - 1) with λ_c = (max_{l in c} d_l + max_l d_l) / 2, and max_l d_l / 2 · (S - k + 1)(S - k + 2).
@@ -127,7 +124,7 @@ def _inserted(W: Tensor, k: int) -> tuple[Tensor, Tensor]:
     strength = ((d[:, None] * C).amax(-1) + largest[:, None]) / 2
     A = A + (C.T * strength[:, None]) @ C - torch.diag_embed(strength @ C)
     # (S - k + 1)(S - k + 2) = S² - (2k - 3)S + (k - 1)(k - 2)
-    A = A + largest[:, None, None] / 2 * (1 - (2 * k - 3) * torch.eye(A.shape[1], device=W.device, dtype=W.dtype))
+    A = A + largest[:, None, None] / 2 * (1 - (2 * k - 3) * torch.eye(A.shape[1]).to(W))
     return A, offset + largest / 2 * (k - 1) * (k - 2)
 
 
@@ -147,7 +144,7 @@ def _penalized(W: Tensor, k: int, strength: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _largest_change(A: Tensor) -> Tensor:
-    """Return d_l = |A_ll| + Σ_{m≠l} |A_lm + A_ml|, a bound on the change of energy if bit l flips: ``[batch, n]``."""
+    """Return d_l = |A_ll| + Σ_{m≠l} |A_lm + A_ml|, a bound for flips."""
     return (A + A.mT).abs().sum(-1) - A.diagonal(dim1=1, dim2=2).abs()
 
 
@@ -165,7 +162,7 @@ def _constraints(k: int) -> Tensor:
 
 @cache
 def _insertion(k: int) -> tuple[Tensor, Tensor]:
-    """Return T ``[k², (k-1)²]`` and t ``[k²]`` with vec(X) = T·vec(Y) + t, for X with corner Y and all sums 1."""
+    """Return T ``[k², (k-1)²]`` and t with vec(X) = T·vec(Y) + t; X has corner Y."""
     complete = torch.cat([torch.eye(k - 1, dtype=torch.float64), -torch.ones(1, k - 1, dtype=torch.float64)])
     constant = torch.zeros(k, k, dtype=torch.float64)
     constant[-1] = constant[:, -1] = 1.0

@@ -1,18 +1,20 @@
-"""``quant report`` and ``quant tables``: what records say, as one HTML page and as tables of Markdown files."""
+"""``quant report`` and ``quant tables``."""
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from quant_reproduction.cli import Output, concise_errors, count, results_folder
+from quant_reproduction.cli import concise_errors, results_folder
 from quant_reproduction.grid.views import SEEDS
 from quant_reproduction.report import write_report
 from quant_reproduction.report.errata import findings
 from quant_reproduction.report.summary import gather
 from quant_reproduction.report.tables import TABLES, fill
+from qubolearn.cli.options import Output, count
 from qubolearn.errors import QubolearnError
 from qubolearn.files import write_output
 
@@ -28,11 +30,11 @@ EXAMPLES = {
 }
 
 
-def add_report(parser: argparse.ArgumentParser) -> None:
+def add_report(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     parser.add_argument("--results", metavar="DIR", help="folder of the records [reproduction/results]")
     parser.add_argument("--quick", action="store_true", help="report on the quick jobs")
-    parser.add_argument("--seeds", type=count, metavar="N", help=f"requested seeds per cell [{SEEDS}, quick: 1]")
-    parser.add_argument("--errata", action="store_true", help="write no page, print findings on the paper itself")
+    parser.add_argument("--seeds", type=count, metavar="N", help=f"seeds per cell [{SEEDS}, quick: 1]")
+    parser.add_argument("--errata", action="store_true", help="print findings on the paper, write no page")
     parser.add_argument("--out", default="report.html", metavar="FILE", help="the page [report.html]")
 
 
@@ -50,24 +52,28 @@ def run_report(args: argparse.Namespace, output: Output) -> None:
         raise QubolearnError(f"no folder {results}; run: {again}")
     with concise_errors(results):
         summary = write_report(results, Path(args.out), args.quick, seeds)
-    output.say("\n".join([*summary.in_words(), f"{args.out}: {summary.done} of {summary.jobs} jobs done"]))
+    output.say(*summary.in_words(), f"{args.out}: {summary.done} of {summary.jobs} jobs done")
     output.result(out=args.out, **asdict(summary))
 
 
 def print_findings(results: Path, quick: bool, seeds: int, output: Output) -> None:
-    """Print what the paper prints, what we find, and the command that shows it."""
+    """Print the paper's statement, our finding, and the command."""
     with concise_errors(results):
         found = findings(gather(results, quick, seeds))
     for each in found:
         shown = "; ".join(filter(None, (each.quick, each.command)))
-        output.say(f"{each.where}\n  the paper: {each.printed}\n  comes out: {each.found}\n  shown by: {shown}\n")
+        output.say(each.where, f"  the paper: {each.printed}", f"  comes out: {each.found}")
+        output.say(f"  shown by: {shown}\n")
     output.result(findings=[each._asdict() for each in found])
 
 
-def add_tables(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="FILE.md", help=f"files with tables among: {', '.join(TABLES)}")
+def add_tables(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    text = f"files with tables among: {', '.join(TABLES)}"
+    parser.add_argument("files", nargs="+", metavar="FILE.md", help=text)
     parser.add_argument("--results", metavar="DIR", help="folder of the records [reproduction/results]")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 2 where a table is out of date")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit with 2 if one is out of date"
+    )
 
 
 def run_tables(args: argparse.Namespace, output: Output) -> None:
@@ -79,10 +85,9 @@ def run_tables(args: argparse.Namespace, output: Output) -> None:
         try:
             before = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise QubolearnError(f"cannot read {path}: {getattr(error, 'strerror', 'expected text')}") from error
-        with concise_errors(results):
-            docs = os.path.relpath(results.resolve().parent / "docs", path.resolve().parent)
-            after = fill(before, results, f"{Path(docs).as_posix()}/")
+            raise QubolearnError(f"cannot read {path}: {error}") from error
+        docs = os.path.relpath(results.resolve().parent / "docs", path.resolve().parent)
+        after = fill(before, results, f"{Path(docs).as_posix()}/")
         if after != before:
             stale.append(str(path))
             if not args.check:

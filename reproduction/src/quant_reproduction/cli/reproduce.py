@@ -1,4 +1,4 @@
-"""``quant reproduce``: run the jobs of tables and figures, or rerun records and compare."""
+"""``quant reproduce``: run jobs, or rerun records and compare."""
 
 from __future__ import annotations
 
@@ -17,20 +17,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple
 
-from quant_reproduction.cli import Output, concise_errors, count, progress, results_folder, seed, stop_on_signals
+from quant_reproduction.cli import concise_errors, progress, results_folder, stop_on_signals
 from quant_reproduction.datasets.files import data_folder
+from quant_reproduction.grid import runner
 from quant_reproduction.grid.entries import ENTRIES
 from quant_reproduction.grid.jobs import Job, Outcome, Store, add_piece, all_pieces, record_digest
-from quant_reproduction.grid.runner import (
-    JOBS_PER_GPU,
-    SECONDS_PER_STEP_AND_BIT,
-    LocalPool,
-    cores,
-    effort,
-    room_on_gpu,
-    run_jobs,
-)
+from quant_reproduction.grid.runner import LocalPool, run_jobs
 from quant_reproduction.grid.views import SEEDS, Entry
+from qubolearn.cli.options import Output, count, seed
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.provenance import code, provenance
 
@@ -52,15 +46,16 @@ terminated."""
 }
 
 
-def add_reproduce(parser: argparse.ArgumentParser) -> None:
+def add_reproduce(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     parser.add_argument("items", nargs="*", metavar="ITEM", help=f"{', '.join(ENTRIES)}, or all")
     parser.add_argument("--list", action="store_true", help="list items, datasets and progress")
-    parser.add_argument("--quick", action="store_true", help="a short run of every item, to show that it works")
+    parser.add_argument("--quick", action="store_true", help="a short run of every item, to show it works")
     parser.add_argument("--seeds", type=count, metavar="N", help=f"seeds per cell [{SEEDS}, quick: 1]")
-    parser.add_argument("--out", metavar="DIR", help="folder of the records [reproduction/results, quick: runs/quick]")
+    text = "folder of the records [reproduction/results, quick: runs/quick]"
+    parser.add_argument("--out", metavar="DIR", help=text)
     parser.add_argument("--part", type=part, default=(0, 1), metavar="I/N", help="every N-th job [1/1]")
     parser.add_argument("--minutes", type=float, default=math.inf, metavar="M", help="stop after this time")
-    text = f"jobs at a time on the cores [as many as are free], or with --device cuda [{JOBS_PER_GPU}]"
+    text = f"jobs at a time on the cores [all that are free], or with --device cuda [{runner.JOBS_PER_GPU}]"
     parser.add_argument("--processes", type=count, metavar="N", help=text)
     text = "auto: large simulations and training runs use a GPU if there is one, all others the cores [auto]"
     parser.add_argument("--device", choices=("cpu", "cuda", "auto"), default="auto", help=text)
@@ -69,7 +64,7 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     again.add_argument("--verify", type=count, metavar="N", help="rerun N random records and compare")
     again.add_argument("--seed", type=seed, metavar="S", help="seed of the choice [random]")
     text = f"skip slower records [{MAX_SECONDS:g}]"
-    again.add_argument("--max-seconds", "--most-seconds", type=float, default=MAX_SECONDS, metavar="M", help=text)
+    again.add_argument("--max-seconds", type=float, default=MAX_SECONDS, metavar="M", help=text)
 
 
 def part(text: str) -> tuple[int, int]:
@@ -103,7 +98,7 @@ def run_reproduce(args: argparse.Namespace, output: Output) -> int:
     jobs = [job for name in grid for job in grid[name]]
     before, began = sum(store.get(job) is not None for job in jobs), time.monotonic()
     end = began + 60 * args.minutes
-    suffix = (" --quick" if args.quick else "") + ("" if args.device == "auto" else f" --device {args.device}")
+    suffix = " --quick" * args.quick + (f" --device {args.device}" if args.device != "auto" else "")
     with stop_on_signals() as caught, pool_of(args, len(jobs)) as pool, progress(output, len(jobs)) as watch:
         outcomes = run_jobs(jobs, store, pool, watch, lambda: bool(caught) or time.monotonic() > end, suffix)
     seconds = round(time.monotonic() - began, 1)
@@ -133,7 +128,7 @@ def run_reproduce(args: argparse.Namespace, output: Output) -> int:
 
 
 def chosen_items(words: Sequence[str]) -> list[str]:
-    """Return the names of entries, each once; ``all`` is all of them."""
+    """Return the names of entries, each once."""
     for word in words:
         if word != "all" and word not in ENTRIES:
             raise unknown_name("item", word, [*ENTRIES, "all"])
@@ -144,13 +139,14 @@ def list_items(grid: Mapping[str, Sequence[Job]], store: Store, quick: bool, out
     """Print the items: where in the paper, and how many jobs are done."""
     plain: dict[str, Any] = {}
     wide = 2 + max(len(entry.paper) for entry in ENTRIES.values())
-    output.say(f"{'item':<18}{'in the paper':<{wide}}{'jobs done':<12}what it shows (done: in {store.folder})")
+    output.say(f"{'item':<18}{'in the paper':<{wide}}{'done':<12}what it shows ({store.folder})")
     for name, jobs in grid.items():
         entry = ENTRIES[name]
         done = sum(store.get(job) is not None for job in jobs)
         lacking, data = missing_data(entry, quick), entry.needs(quick)
         needs = f" [needs the dataset {data}{': missing' if lacking else ''}]" if data else ""
-        output.say(f"{name:<18}{entry.paper or 'beyond it':<{wide}}{f'{done} of {len(jobs)}':<12}{entry.title}{needs}")
+        paper, counted = entry.paper or "beyond it", f"{done} of {len(jobs)}"
+        output.say(f"{name:<18}{paper:<{wide}}{counted:<12}{entry.title}{needs}")
         counts = {"jobs": len(jobs), "done": done, "data": data, "missing_data": lacking}
         plain[name] = {"title": entry.title, "paper": entry.paper, **counts}
     output.result(items=plain)
@@ -168,7 +164,7 @@ def missing_data(entry: Entry, quick: bool) -> str:
 
 
 def skip_missing_data(grid: dict[str, list[Job]], store: Store, named: bool, quick: bool) -> dict[str, str]:
-    """Reduce items without data to their finished jobs, and return why. Named items must have their data."""
+    """Reduce items without data to their finished jobs, and return why."""
     reasons: dict[str, str] = {}
     for name, jobs in grid.items():
         reason = missing_data(ENTRIES[name], quick)
@@ -188,14 +184,14 @@ def pool_of(args: argparse.Namespace, jobs: int) -> LocalPool:
     if args.device == "cuda":
         if not torch.cuda.is_available():
             raise QubolearnError("--device cuda, but torch finds no GPU here; use cpu")
-        return LocalPool(min(args.processes or JOBS_PER_GPU, jobs or 1), "cuda")
-    on_gpu = room_on_gpu() if args.device == "auto" else 0
-    free = max(1, cores() - on_gpu // 2)  # processes that use a GPU wait for it about half of their time
+        return LocalPool(min(args.processes or runner.JOBS_PER_GPU, jobs or 1), "cuda")
+    on_gpu = runner.room_on_gpu() if args.device == "auto" else 0
+    free = max(1, runner.cores() - on_gpu // 2)  # processes wait for a GPU half of the time
     return LocalPool(min(args.processes or free, jobs or 1), "cpu", on_gpu)
 
 
-def show(grid: Mapping[str, object], outcomes: Sequence[Outcome], output: Output) -> dict[str, dict[str, Any]]:
-    """Print the tables, and return them as plain values: table -> "row | column" -> values of each metric."""
+def show(grid: Mapping[str, object], outcomes: Sequence[Outcome], output: Output) -> dict[str, Any]:
+    """Print the tables; return table -> "row | column" -> values."""
     from quant_reproduction.report.tables import cells_table
 
     plain = {}
@@ -209,7 +205,7 @@ def show(grid: Mapping[str, object], outcomes: Sequence[Outcome], output: Output
 
 
 def report_failures(failed: Sequence[Outcome], store: Store, output: Output) -> None:
-    """Print each error of an item once, with the number of jobs that had it."""
+    """Print each error of an item once, with its number of jobs."""
     groups: dict[tuple[str, str | None], list[Job]] = {}
     for outcome in failed:
         groups.setdefault((outcome.job.item, outcome.error), []).append(outcome.job)
@@ -219,7 +215,7 @@ def report_failures(failed: Sequence[Outcome], store: Store, output: Output) -> 
 
 
 def verify(args: argparse.Namespace, grid: Sequence[Job], store: Store, output: Output) -> int:
-    """Rerun records of these jobs; return 1 if a number is beyond tolerance and spread, or a job fails."""
+    """Rerun records; return 1 if one is beyond tolerance or fails."""
     import torch
 
     records = {job: record for job in grid if (record := store.get(job))}
@@ -234,7 +230,7 @@ def verify(args: argparse.Namespace, grid: Sequence[Job], store: Store, output: 
     if not jobs:
         raise QubolearnError(f"no record in {store.folder} can be rerun; run quant reproduce, or see --list")
     again, workers = TemporaryDirectory(), pool_of(args, len(jobs))
-    os.environ["QUBOLEARN_RELEASED"] = again.name  # so that nothing trained before is taken
+    os.environ["QUBOLEARN_RELEASED"] = again.name  # nothing trained before is taken
     with again as folder, stop_on_signals() as caught, workers as pool, progress(output, len(jobs)) as watch:
         outcomes = run_jobs(jobs, Store(Path(folder)), pool, watch, lambda: bool(caught))
     cells = defaultdict(list)
@@ -254,9 +250,9 @@ def verify(args: argparse.Namespace, grid: Sequence[Job], store: Store, output: 
     title = f"{len(rows)} records rerun, chosen by --seed {seed}"
     output.table(title, ["record", "again", "difference", "where"], table)
     counts = Counter(row["again"] for row in rows)
-    shown = [f"{counts[name]} {text}" for name, text in AGAIN.items() if counts[name] or name in ("equal", "beyond")]
+    shown = [f"{counts[name]} {text}" for name, text in AGAIN.items() if counts[name]]
     output.say(f"{', '.join(shown)}; the tolerance is {100 * TOLERANCE:g} %")
-    plain = [{**row, "difference": row["difference"] if row["difference"] < math.inf else None} for row in rows]
+    plain = [row | ({"difference": None} if math.isinf(row["difference"]) else {}) for row in rows]
     date = datetime.now(UTC).isoformat(timespec="seconds")
     choice = {"seed": seed, "tolerance": TOLERANCE, "most_seconds": args.max_seconds, "left_out": skipped}
     made = {"date": date, **code(), "source": record_digest(), **provenance()}
@@ -267,13 +263,13 @@ def verify(args: argparse.Namespace, grid: Sequence[Job], store: Store, output: 
     return 1 if counts["beyond"] or counts["failed"] else 0
 
 
-#: Relative difference up to which numbers count as reproduced: machines and versions round differently.
+#: Relative difference up to which numbers count as reproduced.
 TOLERANCE = 0.01
-#: Records that would take longer here are not chosen, unless requested.
+#: Records that would take longer here are not chosen.
 MAX_SECONDS = 120.0
-#: Numbers are compared relative to the larger one, but never to less than this: 1e-7 and 2e-7 degrees are both none.
+#: Numbers are compared relative to the larger one, at least to this.
 SMALL = 1e-3
-#: How sure the interval of a cell's spread is, for all numbers of a record together.
+#: Confidence for all numbers of a record together.
 LEVEL = 0.99
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
@@ -290,7 +286,7 @@ AGAIN: Mapping[Again, str] = {
 
 
 class Judged(NamedTuple):
-    """The outcome of a record, and its number with the largest relative difference."""
+    """The outcome of a record, and its largest difference."""
 
     again: Again
     difference: float
@@ -300,12 +296,14 @@ class Judged(NamedTuple):
 def choose(
     records: Mapping[Job, Mapping[str, Any]], count: int, seed: int, max_seconds: float, gpu: bool
 ) -> tuple[list[Job], Counter[str]]:
-    """Return ``count`` random jobs, and how many were skipped because they would take longer than ``max_seconds``."""
+    """Return ``count`` random jobs, and how many would take too long."""
     left_out, fit = Counter[str](), []
     for job, record in records.items():
         there = "cores, " in record["machine"]  # the GPU is named behind the cores
-        training = record["metrics"].get("training_seconds", 0.0)  # by another job of its run, if that is longer
-        seconds = effort(job) * SECONDS_PER_STEP_AND_BIT if there and not gpu else max(record["seconds"], training)
+        # another job of its run may have trained its network
+        seconds = max(record["seconds"], record["metrics"].get("training_seconds", 0.0))
+        if there and not gpu:
+            seconds = runner.effort(job) * runner.SECONDS_PER_STEP_AND_BIT
         if seconds > max_seconds:
             where = "on a GPU, and on a CPU would take" if there and not gpu else "and took"
             left_out[f"made {where} more than {max_seconds:g} s"] += 1
@@ -315,10 +313,9 @@ def choose(
 
 
 def judge(old: Any, new: Any, seeds: Sequence[Any], tolerance: float = TOLERANCE) -> Judged:
-    """Compare the metrics of a record that was rerun with the old ones, and with those of all seeds of the same cell.
+    """Compare the metrics of a record that was rerun with the old ones and those of all seeds.
 
-    The spread is Student's interval for one more seed, over the values of all seeds, and holds with 99 % for all
-    numbers of a record together. Three seeds say little about a spread: their interval is wide.
+    The spread is Student's 99 % interval for one more seed, for all numbers of a record together.
     """
     far, where = difference(old, new)
     if far <= tolerance:
@@ -331,7 +328,7 @@ def judge(old: Any, new: Any, seeds: Sequence[Any], tolerance: float = TOLERANCE
     known, fresh = [dict(_leaves(each)) for each in seeds], dict(_leaves(new))
     numeric = [name for name in off if isinstance(fresh[name], (int, float))]
     values = {name: [each[name] for each in known if name in each] for name in numeric}
-    known_spread = {name: some for name, some in values.items() if len(some) > 1}  # a metric may be of one seed alone
+    known_spread = {name: some for name, some in values.items() if len(some) > 1}
     numbers = sum(isinstance(value, (int, float)) for value in fresh.values())
     outside = [name for name, some in known_spread.items() if not _within(some, fresh[name], numbers)]
     if outside or not values:
@@ -340,8 +337,7 @@ def judge(old: Any, new: Any, seeds: Sequence[Any], tolerance: float = TOLERANCE
 
 
 def _within(values: Sequence[float], fresh: float, numbers: int) -> bool:
-    """Return True if a number is within the interval of one more seed."""
-    from scipy.special import stdtrit  # not at the top: help of commands waits for nothing
+    from scipy.special import stdtrit  # slow: help need not wait
 
     n = len(values)
     quantile = float(stdtrit(n - 1, 1 - (1 - LEVEL) / 2 / numbers))
@@ -349,10 +345,9 @@ def _within(values: Sequence[float], fresh: float, numbers: int) -> bool:
 
 
 def difference(old: Any, new: Any) -> tuple[float, str]:
-    """Return the largest relative difference between the metrics of two records, and the name of that number.
+    """Return the largest relative difference between two records, and its name.
 
-    0 means equal digits. A list of numbers is compared relative to its largest one. Infinite where a metric is gone or
-    a text has other words; times, devices, packed scores and metrics of the new record alone are not compared.
+    Infinite if a metric is gone or a text differs; times, devices and new metrics are not compared.
     """
     return max(((far, name) for name, far in _differences(old, new)), default=(0.0, ""))
 
@@ -361,12 +356,11 @@ def _differences(old: Any, new: Any) -> Iterator[tuple[str, float]]:
     found = dict(_leaves(new))
     for name, value in _leaves(old):
         figure, inside, _ = name.partition("figure ")
-        if not inside or f"{figure}figure title" in found:  # some figures are no longer drawn
+        if not inside or f"{figure}figure title" in found:  # some are no longer drawn
             yield name, _relative(value, found.get(name))
 
 
 def _leaves(metrics: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield numbers, texts and lists of numbers by name, without those that are not compared."""
     if isinstance(metrics, Mapping):
         for key, value in metrics.items():
             if key not in ("device", "scores", "trained_together") and not key.endswith("seconds"):

@@ -1,4 +1,4 @@
-"""Commands on trained runs and on methods without learning: ``quant baseline``, ``evaluate`` and ``figure``."""
+"""``quant baseline``, ``evaluate`` and ``figure``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quant_reproduction.baselines import BASELINES, evaluate_baseline
-from quant_reproduction.cli import Output, add_draw, change_options, count, metric_rows, read_options, seed
+from quant_reproduction.cli import change_options
+from quant_reproduction.grid.entries.annealers import ENERGIES
+from qubolearn.cli.options import Output, add_count, add_fields, add_shared, chosen, count, metric_rows, seed
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.files import make_folder, write_json
-from qubolearn.problems import problem_type
+from qubolearn.problems import problem_names, problem_type
 from qubolearn.provenance import provenance
 from qubolearn.solvers import make_solver
 
@@ -36,12 +38,13 @@ EXAMPLES = {
 }
 
 
-def add_baseline(parser: argparse.ArgumentParser) -> None:
+def add_baseline(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     parser.add_argument("method", metavar="METHOD", help=", ".join(BASELINES))
     parser.add_argument("problem", metavar="PROBLEM", help="a problem type; --OPTION VALUE sets its options")
-    add_draw(parser)
-    parser.add_argument("--instances", type=count, default=1000, metavar="N", help="instances to score [1000]")
-    parser.set_defaults(options=[])
+    add_shared(parser, "--solver", "--seed", "--split")
+    add_count(parser, "--instances", 1000, "instances to score")
+    for name in [word for word in words if word in problem_names()][:1]:
+        add_fields(parser, problem_type(name), f"options of {name}")
 
 
 def run_baseline(args: argparse.Namespace, output: Output) -> None:
@@ -49,9 +52,10 @@ def run_baseline(args: argparse.Namespace, output: Output) -> None:
     if args.method not in BASELINES:
         raise unknown_name("baseline", args.method, BASELINES)
     kind = problem_type(args.problem)
-    problem = kind(**read_options(kind, list(_settings(args.options))))
+    problem = kind(**chosen(args, kind))
     began = time.perf_counter()
-    found = evaluate_baseline(args.method, problem, make_solver(args.solver), args.instances, args.seed, args.split)
+    solver = make_solver(args.solver)
+    found = evaluate_baseline(args.method, problem, solver, args.instances, args.seed, args.split)
     seconds = time.perf_counter() - began
     title = f"{args.method} on {problem}, seed {args.seed}"
     output.table(title, [f"on {found.instances} {args.split} instances", ""], metric_rows(found))
@@ -59,30 +63,15 @@ def run_baseline(args: argparse.Namespace, output: Output) -> None:
     output.result(**header, split=args.split, seconds=seconds, **found.as_dict(), **provenance())
 
 
-def _settings(words: Sequence[str]) -> list[str]:
-    """Turn ``--name value``, ``--name=value``, ``--name`` and ``--no-name`` into ``name=value``."""
-    settings: list[str] = []
-    for word in words:
-        if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
-            on = not name.startswith("no-")
-            settings.append(f"{name.removeprefix('no-').replace('-', '_')}={value if equals else on}")
-        elif settings and settings[-1].endswith("=True"):
-            settings[-1] = settings[-1].removesuffix("True") + word
-        else:
-            raise QubolearnError(f"unrecognized argument: {word}; expected --OPTION VALUE")
-    return settings
-
-
 def add_set(parser: argparse.ArgumentParser) -> None:
     text = "change an option of the problem"
     parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help=text)
 
 
-def add_evaluate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", nargs=3, metavar="DIR", help="run folders of the stages alpha, beta and gamma")
-    add_draw(parser)
-    parser.add_argument("--instances", type=count, default=2000, metavar="N", help="instances to score [2000]")
+def add_evaluate(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    parser.add_argument("runs", nargs=3, metavar="DIR", help="folders of the stages alpha, beta and gamma")
+    add_shared(parser, "--solver", "--seed", "--split")
+    add_count(parser, "--instances", 2000, "instances to score")
     add_set(parser)
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu or cuda [cpu]")
 
@@ -97,7 +86,8 @@ def run_evaluate(args: argparse.Namespace, output: Output) -> None:
     problems = [change_options(each.problem, args.set) for each in runs]
     stages = [problem for problem in problems if isinstance(problem, Rotation)]
     if len(stages) < 3:
-        raise QubolearnError(f"expected three runs of rotation, got {', '.join(each.name for each in problems)}")
+        names = ", ".join(each.name for each in problems)
+        raise QubolearnError(f"expected three runs of rotation, got {names}")
     solver = None if args.solver == "auto" else make_solver(args.solver)
     networks = [each.network().to(args.device) for each in runs]
     found = evaluate_stages(networks, stages, solver, args.instances, args.seed, args.split, args.device)
@@ -105,29 +95,28 @@ def run_evaluate(args: argparse.Namespace, output: Output) -> None:
     title = f"{whole}, solver {args.solver} ({found.info['source']}), seed {args.seed}"
     output.table(title, [f"on {found.instances} {args.split} instances", ""], metric_rows(found))
     header = {"problem": whole.name, "head": runs[0].recipe.head, "solver": args.solver, "split": args.split}
-    result = {**header, "seed": args.seed, "headline": found.metrics[whole.metric], **found.as_dict(), **provenance()}
-    output.result(seconds=found.info["solve_seconds"], **result)
+    header |= {"seed": args.seed, "headline": found.metrics[whole.metric]}
+    output.result(seconds=found.info["solve_seconds"], **header, **found.as_dict(), **provenance())
 
 
-SAMPLERS = [f"{name}:reads=1000,sweeps={sweeps}" for name in ("annealing", "neal") for sweeps in (1000, 10, 2)]
 #: figure -> default solvers and instances
 KINDS: Mapping[str, tuple[Sequence[str], int]] = {
     "matches": (["exhaustive"], 200),
     "alignment": (["exhaustive"], 4),
     "failures": (["exhaustive"], 500),
     "errors": (["exhaustive", "annealing", "quantum", "neal"], 500),
-    "energies": ([*SAMPLERS, "quantum:reads=1000", "dimod:reads=1000,sweeps=100"], 1),
+    "energies": (ENERGIES, 1),
 }
 
 
-def add_figure(parser: argparse.ArgumentParser) -> None:
+def add_figure(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     parser.add_argument("kind", choices=list(KINDS), metavar="FIGURE", help=", ".join(KINDS))
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run folder; three for the stages of rotation")
     parser.add_argument("--out", metavar="FOLDER", help="where to write [the first RUN]")
     parser.add_argument("--format", choices=["png", "svg"], default="png", help="file format [png]")
-    parser.add_argument("--seed", type=seed, default=0, metavar="S", help="seed of instances and random reads [0]")
-    parser.add_argument("--instances", type=count, metavar="N", help="test instances [as many as the figure needs]")
-    parser.add_argument("--solver", action="append", metavar="NAME", help="in place of the figure's own; repeat it")
+    parser.add_argument("--seed", type=seed, default=0, metavar="S", help="seed of instances and reads [0]")
+    parser.add_argument("--instances", type=count, metavar="N", help="test instances [as the figure needs]")
+    parser.add_argument("--solver", action="append", metavar="NAME", help="not the figure's own; repeat it")
     add_set(parser)
 
 
@@ -150,11 +139,12 @@ def run_figure(args: argparse.Namespace, output: Output) -> None:
     from qubolearn import plots
     from qubolearn.runs import Run
 
-    runs = [replace(here, problem=change_options(here.problem, args.set)) for here in map(Run.open, args.runs)]
+    found = map(Run.open, args.runs)
+    runs = [replace(run, problem=change_options(run.problem, args.set)) for run in found]
     drawn = getattr(figures, args.kind)(Model.of(runs), solvers, instances, args.seed)
     if len(usual) == 1:
         drawn = {**drawn, "title": f"{drawn['title']}, {solver_label(solvers[0])}"}
-    header = {"figure": args.kind, "runs": [_describe(here) for here in runs], "seed": args.seed}
+    header = {"figure": args.kind, "runs": [_describe(run) for run in runs], "seed": args.seed}
     result = {**header, "instances": instances, **drawn, **provenance()}
     path = Path(args.out or args.runs[0]) / f"figure-{args.kind}.json"
     make_folder(path.parent)

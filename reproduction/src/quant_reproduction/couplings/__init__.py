@@ -1,7 +1,6 @@
-"""Problems beyond the paper for which couplings help: bits are right only together. One file per problem.
+"""Problems beyond the paper for which couplings help.
 
-Each file trains and scores the methods of one problem, and its classical baseline, as tasks of the grid. Max-cut and
-knapsack need no file: the grid's own tasks suffice.
+Each file has one problem's methods and its classical baseline as tasks.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from qubolearn.random import stream
 
 
 def chip_view(pattern: Topology, chip: str = "pegasus", size: int | None = None) -> dict[str, Any]:
-    """Return the cost of a QUBO with these couplers on a chip without defects, by default the largest."""
+    """Return the cost of a QUBO with these couplers on an intact chip."""
     view: dict[str, Any] = {"bits": pattern.n, "couplers": len(pattern.couplers), "chip": chip}
     try:
         report = embed_report(pattern, chip, size)
@@ -33,7 +32,7 @@ def chip_view(pattern: Topology, chip: str = "pegasus", size: int | None = None)
 
 
 def view_of(seed: int, bits: int = 0, problem: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the cost of ``bits`` bits that are all coupled, or of the free bits of a test puzzle or grid."""
+    """Return the cost of coupled bits, or of a puzzle's free bits."""
     if bits:
         return {"chip": chip_view(topology("dense", bits))}
     made = make_problem(**{**(problem or {}), **({"name": "sudoku-set"} if "set" in (problem or {}) else {})})
@@ -50,15 +49,15 @@ def view_of(seed: int, bits: int = 0, problem: dict[str, Any] | None = None) -> 
 
 
 def puzzle_on_chip(puzzle: torch.Tensor, size: int) -> SparseQubo:
-    """Return Sudoku's rules and penalties for one digit per cell, for the bits that a puzzle's hints leave free."""
+    """Return Sudoku's rules and penalties for a puzzle's free bits."""
     clamp, A = hint_clamp(puzzle[None]), rule_qubo(size)
     shown, (i, j) = clamp[0] == 1, A.edges
-    clamp[0, torch.cat([j[shown[i]], i[shown[j]]])] = 0  # a rule forbids them beside a hint
+    clamp[0, torch.cat([j[shown[i]], i[shown[j]]])] = 0  # forbidden beside a hint
     return _free(A, clamp, rule_groups(size))
 
 
 def _free(A: SparseQubo, clamp: torch.Tensor, groups: Groups) -> SparseQubo:
-    """Return the QUBO of the bits that are not clamped, with penalties in place of groups."""
+    """Return the QUBO of the free bits, with penalties in place of groups."""
     (left,) = reduced(A, propagate_clamps(clamp, groups), groups)
     penalized, _ = with_penalties(left.A, left.groups)
     assert isinstance(penalized, SparseQubo)

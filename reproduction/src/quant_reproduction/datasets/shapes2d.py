@@ -28,7 +28,7 @@ OTHER_CLASSES = {"image3a": "artificial", "image3b": "artificial", "image4": "ar
 
 @dataclass(frozen=True)
 class Outlines:
-    """Closed polygons, clockwise if the y axis points up, without repeated points."""
+    """Closed polygons, clockwise if the y axis points up."""
 
     points: tuple[np.ndarray[Any, Any], ...]  # [m_i, 2] float32 each
     names: tuple[str, ...]
@@ -48,26 +48,26 @@ def _load(folder: Path) -> Outlines:
 
 
 def download(url: str = URL, sha256: str | None = None) -> Path:
-    """Download the original archive to ``$QUBOLEARN_DATA/shapes2d`` and check that all its shapes can be read."""
+    """Download the original archive and check that it can be read."""
     folder = fetch(url, "shapes2d", sha256)
     read_original(folder)
     return folder
 
 
 def read_compact(path: Path) -> Outlines:
-    """Read the compact form: all outlines in one array, split at ``offsets``."""
+    """Read all outlines from one array, split at ``offsets``."""
     required = {"points": ("f", 2), "offsets": ("iu", 1), "names": ("U", 1), "classes": ("U", 1)}
     points, offsets, names, classes = load_npz(path, required).values()
     cuts = offsets.astype(np.int64)
     right = len(cuts) == len(names) + 1 == len(classes) + 1 and points.shape[1] == 2
     if not (right and cuts[0] == 0 and cuts[-1] == len(points) and (np.diff(cuts) >= 3).all()):
-        raise QubolearnError(f"{path}: offsets do not split points into {len(names)} outlines of at least 3 points")
+        raise QubolearnError(f"{path}: offsets do not split points into {len(names)} outlines of 3 or more")
     outlines = np.split(points.astype(np.float32), cuts[1:-1])
     return Outlines(tuple(outlines), tuple(names.tolist()), tuple(classes.tolist()))
 
 
 def read_original(path: Path) -> Outlines:
-    """Read the original files ``NAME.json`` anywhere below a folder, sorted by name."""
+    """Read the files ``NAME.json`` below a folder, sorted by name."""
     files = {file.stem: file for file in path.rglob("[!.]*.json") if "__MACOSX" not in file.parts}
     if not files:
         raise QubolearnError(f"no {COMPACT} or NAME.json files in {path}; {REMEDY}")
@@ -85,7 +85,7 @@ def _outline(text: bytes, what: str) -> np.ndarray[Any, Any]:
         raise QubolearnError(f'{what}: expected {{"points": [{{"x": 0.1, "y": 0.2}}, ...]}}') from error
     if len(points) < 3 or not (np.abs(points) < MAX_COORDINATE).all():
         raise QubolearnError(f"{what}: expected 3 or more points below {MAX_COORDINATE:g}, got {len(points)}")
-    points = points[(points != np.roll(points, 1, axis=0)).any(1)]  # drop repeats, and an end that equals the start
+    points = points[(points != np.roll(points, 1, axis=0)).any(1)]  # no repeats
     if len(points) < 3:
         raise QubolearnError(f"{what}: expected 3 or more distinct points, got {len(points)}")
     x, y = points.T

@@ -1,8 +1,4 @@
-"""Figures of what trained runs answer and of what samplers read, as plain numbers.
-
-Most functions take a trained model, solvers, a number of test instances and a seed. Jobs of the grid keep the panels in
-their records; ``quant figure`` draws them into a file. Where figures show reads, x⁺ is taken from the reads alone.
-"""
+"""Figures of answers and of samplers' reads, as plain numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from torch import Tensor
 from quant_reproduction.baselines import procrustes
 from quant_reproduction.datasets.willow import WillowImages
 from quant_reproduction.grid import models, panels
-from quant_reproduction.grid.models import Model, Panel, aligned_clouds, sampler_label, seeded, time_of, trained_model
+from quant_reproduction.grid.models import Model, Panel, aligned_clouds, sampler_label, seeded, time_of
 from quant_reproduction.grid.panels import PanelNumbers
 from quant_reproduction.presets import recipe_for
 from quant_reproduction.problems.clouds import geodesic_so3
@@ -39,9 +35,9 @@ from qubolearn.solvers import ExhaustiveSearch, Solver
 from qubolearn.training.callbacks import Callback
 from qubolearn.training.fit import Training
 
-#: Points of one cloud of a picture, so that records stay small.
+#: Points of one cloud of a picture.
 SHOWN_POINTS = {2: 120, 3: 90}
-#: Degrees: errors are shown by the angle before, in steps of this.
+#: Degrees: errors are shown by the angle before in these steps.
 TURNS = 10
 #: Bars of the histogram of errors.
 ERROR_BINS = 15
@@ -49,19 +45,23 @@ UPWARDS = torch.tensor([1.0, -1.0])  # images count pixels downwards
 
 
 def matches(model: Model, solvers: Sequence[str], instances: int, seed: int, each: int = 2) -> PanelNumbers:
-    """Return pairs of Willow images: ``each`` whose matching is right and as many whose matching is wrong."""
+    """Return pairs of Willow images: ``each`` right and wrong matchings."""
     if not isinstance(model.problem, Willow):
-        raise QubolearnError(f"a run of {model.problem.name}; matches are drawn on images: give a run of willow")
+        raise QubolearnError(f"a run of {model.problem.name} has no images; give a run of willow")
     pairs, P = _willow_matchings(model, solvers, instances, seed)
     right = (P == pairs.P).all(-1).double().mean().item()
-    note = f"{100 * right:.1f} % of {instances} pairs of unseen images are matched rightly; dashed: the truth."
-    chosen = right_and_wrong(pairs, P, each)
+    share = f"{100 * right:.1f} % of {instances} pairs of unseen images"
+    note = f"{share} are matched rightly; dashed: the truth."
+    matched = (P == pairs.P).all(-1)
+    chosen = torch.cat([matched.nonzero()[:each, 0], (~matched).nonzero()[:each, 0]])
     drawn = [pair_panel(model.problem.images(), pairs, P, index) for index in chosen.tolist()]
     return panels.titled("Matched keypoints of Willow", drawn, note)
 
 
-def alignment(model: Model, solvers: Sequence[str], instances: int, seed: int, cases: int = 0) -> PanelNumbers:
-    """Return clouds before and after alignment; in 3D after every stage, and after Procrustes."""
+def alignment(
+    model: Model, solvers: Sequence[str], instances: int, seed: int, cases: int = 0
+) -> PanelNumbers:
+    """Return clouds before and after alignment, in 3D after every stage."""
     aligned = aligned_clouds(model, solvers[0], cases or instances, seed)
     drawn = []
     for index in range(len(aligned.error)):
@@ -76,7 +76,7 @@ def alignment(model: Model, solvers: Sequence[str], instances: int, seed: int, c
 
 
 def failures(model: Model, solvers: Sequence[str], instances: int, seed: int, cases: int = 5) -> PanelNumbers:
-    """Return the worst instances: clouds that ended far from aligned, or matchings with the most wrong nodes."""
+    """Return the worst instances: clouds, or matchings."""
     if isinstance(model.problem, (PointSet, Rotation)):
         return _cloud_failures(model, solvers, instances, seed, cases)
     title = f"Wrong matchings of {instances} test instances, the most wrong ones first; dashed: the truth"
@@ -99,7 +99,7 @@ def failures(model: Model, solvers: Sequence[str], instances: int, seed: int, ca
 
 
 def errors(model: Model, solvers: Sequence[str], instances: int, seed: int) -> PanelNumbers:
-    """Return histograms of the errors of each solver on the same instances: degrees, or wrong nodes of a matching."""
+    """Return histograms of errors by solver: degrees, or wrong nodes."""
     problem, values = model.problem, {}
     data = problem.sample(instances, stream(seed, "test"), "test")
     nodes = isinstance(problem, (RandGraph, Willow))
@@ -111,15 +111,18 @@ def errors(model: Model, solvers: Sequence[str], instances: int, seed: int) -> P
     bins = data.answer.shape[1] + 1 if nodes else ERROR_BINS
     edges = torch.arange(bins + 1) - 0.5 if nodes else torch.linspace(0, max(largest, 1e-6), bins + 1)
     edges = edges.double()
-    shares = {name: (100 * torch.histogram(value, edges).hist / len(value)).tolist() for name, value in values.items()}
+    hists = {name: torch.histogram(each, edges).hist for name, each in values.items()}
+    shares = {name: (100 * hist / instances).tolist() for name, hist in hists.items()}
     what = "wrongly matched nodes" if nodes else f"error in {problem.metric}"
     panel = panels.bars("By solver at test time", what, "instances in %", edges.tolist(), shares)
-    note = "; ".join(f"{name}: mean {each.mean():.2f}, median {each.median():.2f}" for name, each in values.items())
+    means = {name: f"mean {each.mean():.2f}, median {each.median():.2f}" for name, each in values.items()}
+    note = "; ".join(f"{name}: {text}" for name, text in means.items())
     return panels.titled(f"Errors on the same {instances} test instances of {problem.name}", [panel], note)
 
 
-def _cloud_failures(model: Model, solvers: Sequence[str], instances: int, seed: int, cases: int) -> PanelNumbers:
-    """Return the worst instance of each of the worst shapes, and how errors grow with the angle."""
+def _cloud_failures(
+    model: Model, solvers: Sequence[str], instances: int, seed: int, cases: int
+) -> PanelNumbers:
     aligned = aligned_clouds(model, solvers[0], instances, seed)
     chosen, drawn = models.worst_of_each_shape(aligned, cases), []
     for index in chosen:
@@ -127,13 +130,14 @@ def _cloud_failures(model: Model, solvers: Sequence[str], instances: int, seed: 
         fit = f"misfit {100 * models.misfit(last.template, last.reference):.1f} % of the extent"
         drawn += [cloud_panel(first.title, first), cloud_panel(f"{last.title}, {fit}", last)]
     lows = torch.div(aligned.turn, TURNS, rounding_mode="floor").int() * TURNS
-    curve = [[low + TURNS / 2, aligned.error[lows == low].mean().item()] for low in sorted(set(lows.tolist()))]
+    steps = sorted(set(lows.tolist()))
+    curve = [[low + TURNS / 2, aligned.error[lows == low].mean().item()] for low in steps]
     drawn.append(panels.lines("By angle", "turned by, degrees", "mean error in degrees", {"mean": curve}))
     return panels.titled(f"The worst shapes among {instances} test instances of {model.problem.name}", drawn)
 
 
 def _by_procrustes(first: Panel) -> Panel:
-    """Return the clouds after Procrustes undid the turn between them; the points that match give the truth."""
+    """Return the clouds after Procrustes undid the turn between them."""
     R, R_true = (
         procrustes((first.reference[rows].mT @ first.template[rows])[None].double())[0]
         for rows in (slice(None), ~first.wrong)
@@ -143,28 +147,23 @@ def _by_procrustes(first: Panel) -> Panel:
 
 
 def cloud_panel(title: str, panel: Panel) -> PanelNumbers:
-    """Return two overlaid, thinned clouds; points with a wrong match are separate."""
+    """Return two thinned clouds; wrong matches are separate."""
     step = -(-len(panel.template) // SHOWN_POINTS[panel.template.shape[1]])
     series = {"template": panel.template[::step], "reference": panel.reference[~panel.wrong][::step]}
     series["reference, wrong match"] = panel.reference[panel.wrong][::step]
     return panels.clouds(title, {name: points.tolist() for name, points in series.items() if len(points)})
 
 
-def _willow_matchings(model: Model, solvers: Sequence[str], instances: int, seed: int) -> tuple[Pairs, Tensor]:
-    """Test pairs and what the model matches in them ``[batch, k]``."""
+def _willow_matchings(
+    model: Model, solvers: Sequence[str], instances: int, seed: int
+) -> tuple[Pairs, Tensor]:
     assert isinstance(model.problem, Willow)
     pairs = model.problem.sample_pairs(instances, stream(seed, "test"), "test")
     return pairs, model.answers(model.problem.weights(pairs).flatten(1), seeded(solvers[0], seed))
 
 
-def right_and_wrong(pairs: Pairs, P: Tensor, each: int) -> Tensor:
-    """Return the first ``each`` indices of right matchings P ``[batch, k]``, then of as many wrong ones."""
-    right = (P == pairs.P).all(-1)
-    return torch.cat([right.nonzero()[:each, 0], (~right).nonzero()[:each, 0]])
-
-
 def _most_wrong(P: Tensor, P_true: Tensor, count: int = 8) -> Tensor:
-    """Return indices of up to ``count`` wrong matchings ``[batch, k]``, those with the most wrong nodes first."""
+    """Return indices of the worst matchings ``[batch, k]``."""
     wrong = (P_true != P).sum(-1)
     if not bool(wrong.any()):
         raise QubolearnError(f"all of {len(P)} matchings are right; raise --instances to find a failure")
@@ -172,9 +171,10 @@ def _most_wrong(P: Tensor, P_true: Tensor, count: int = 8) -> Tensor:
 
 
 def match_panel(name: str, x: Tensor, y: Tensor, P: Tensor, P_true: Tensor) -> PanelNumbers:
-    """Return nodes at x and y ``[k, 2]`` with a line to their match in P ``[k]``; missed matches are dashed."""
+    """Return nodes ``[k, 2]`` with a line to their match in P ``[k]``."""
     right = P_true == P
-    series = {"right": torch.cat([x[right], y[P_true[right]]]), "wrong": torch.cat([x[~right], y[P_true[~right]]])}
+    both = {"right": right, "wrong": ~right}
+    series = {name: torch.cat([x[these], y[P_true[these]]]) for name, these in both.items()}
     lines = [[x[node].tolist(), y[found].tolist()] for node, found in enumerate(P.tolist()) if found < len(P)]
     points = {each: places.tolist() for each, places in series.items() if len(places)}
     made = panels.clouds(f"{name}{int(right.sum())} of {len(P)} right", points, lines)
@@ -183,7 +183,7 @@ def match_panel(name: str, x: Tensor, y: Tensor, P: Tensor, P_true: Tensor) -> P
 
 
 def pair_panel(images: WillowImages, pairs: Pairs, P: Tensor, index: int) -> PanelNumbers:
-    """Return one pair side by side, each image of height 1; the panel holds names and positions of the images."""
+    """Return one pair side by side, each image of height 1."""
     pair = Pairs(*(tensor[index] for tensor in pairs))
     both = [int(pair.source), int(pair.target)]
     heights = images.sizes[both, 1]
@@ -194,7 +194,7 @@ def pair_panel(images: WillowImages, pairs: Pairs, P: Tensor, index: int) -> Pan
         images.keypoints[image][some] / height * UPWARDS + left * torch.tensor([1.0, 0.0])
         for image, some, height, left in zip(both, nodes, heights, lefts, strict=True)
     )
-    half = (0.5 / heights).tolist()  # pixels are counted from 1, their centers are half a pixel inside
+    half = (0.5 / heights).tolist()  # pixel centers count from 1
     places = [
         [images.key(image), [left + h, left + width + h, -1 - h, -h]]
         for image, left, width, h in zip(both, lefts.tolist(), widths.tolist(), half, strict=True)
@@ -202,37 +202,37 @@ def pair_panel(images: WillowImages, pairs: Pairs, P: Tensor, index: int) -> Pan
     return {**match_panel(f"{images.classes[both[0]]}: ", x, y, P[index], pair.P), "images": places}
 
 
-#: Bits up to which exhaustive search gives the two lowest energies.
+#: Bits up to which exhaustive search is used.
 EXACT_BITS = 24
 BINS = 40
-#: Energies this close, relative to the lowest, are one up to rounding.
+#: Energies this close, relative to the lowest, are one.
 SAME_ENERGY = 1e-6
 
 
 def all_reads(solver: Solver, A: Tensor) -> Tensor:
-    """Return the final states of all reads: A ``[batch, n, n]`` -> ``[batch, reads, n]``; of samplers only."""
+    """Return the final states of all reads ``[batch, reads, n]``."""
     if not hasattr(solver, "sample"):
-        raise QubolearnError(f"{type(solver).__name__} has no reads; give samplers such as annealing, neal or quantum")
+        raise QubolearnError(f"{type(solver).__name__} has no reads; give annealing, neal or quantum")
     reads: Tensor = solver.sample(A)
     return reads
 
 
-def second_lowest(A: Tensor, reads: Tensor) -> float | None:
-    """Return the energy of the second-best state in reads ``[reads, n]`` of A ``[n, n]``; None if all are equal."""
+def second_lowest(A: Tensor, reads: Tensor) -> float:
+    """Return the second-best energy of reads ``[reads, n]``, or NaN."""
     states = torch.unique(reads, dim=0).double()
     if len(states) < 2:
-        return None
+        return math.nan
     return qubo_energies(A[None].double(), states[None])[0].sort().values[1].item()
 
 
 def energies(model: Model, solvers: Sequence[str], instances: int, seed: int) -> PanelNumbers:
-    """Return histograms of the energies that samplers read on one QUBO: that of the last of ``instances``."""
+    """Return histograms of the energies that samplers read on one QUBO."""
     A, drawn = _qubos(model, instances, seed)[-1:], []
     reads = {sampler_label(spec): all_reads(seeded(spec, seed), A) for spec in solvers}
     energy = {name: qubo_energies(A.double(), states.double())[0] for name, states in reads.items()}
-    exact = _two_lowest(A)
-    two = [] if exact is None else exact[0].tolist()
-    known = [*energy.values(), *([] if exact is None else [exact[0]])]
+    exact = [ExhaustiveSearch()(A, 2).energies[0]] if A.shape[-1] <= EXACT_BITS else []
+    two = [float(each) for lowest in exact for each in lowest]
+    known = [*energy.values(), *exact]
     low, edges = min(float(value.min()) for value in known), _edges(known)
     for name, value in energy.items():
         states, lowest = len(torch.unique(reads[name][0], dim=0)), value <= low + SAME_ENERGY * abs(low)
@@ -246,20 +246,19 @@ def energies(model: Model, solvers: Sequence[str], instances: int, seed: int) ->
 
 
 def _edges(energy: Sequence[Tensor]) -> Tensor:
-    """Return edges of bars, from the lowest energy to the second largest of the samplers' highest ones.
-
-    A single sampler that is far too hot would push all others into one bar; what is above lies in the last bar.
-    """
+    """Return edges up to the samplers' second highest energy."""
     low = min(float(value.min()) for value in energy)
     high = sorted(float(value.max()) for value in energy)[-2:][0]
-    margin = max((high - low) / BINS, 1e-6) / 2  # so that the lowest energy is the middle of its bar
+    margin = max((high - low) / BINS, 1e-6) / 2  # centers the first bar
     return torch.linspace(low - margin, high + margin, BINS + 1, dtype=torch.float64)
 
 
 def second_best(model: Model, solvers: Mapping[str, str], instances: int, seed: int) -> dict[str, Any]:
-    """Return second-best energies of samplers relative to the first one's, over instances that have both."""
+    """Return second-best energies of samplers relative to the first one's."""
     A, shares = _qubos(model, instances, seed), {}
-    found = {name: _second_energies(A, seeded(spec, seed)) for name, spec in solvers.items()}
+    reads = {name: all_reads(seeded(spec, seed), A) for name, spec in solvers.items()}
+    lowest = {name: [*map(second_lowest, A, each)] for name, each in reads.items()}
+    found = {name: torch.tensor(each, dtype=torch.float64) for name, each in lowest.items()}
     first = next(iter(found.values()))
     for name, values in found.items():
         counted = torch.isfinite(values) & torch.isfinite(first) & (first < 0)
@@ -270,25 +269,11 @@ def second_best(model: Model, solvers: Mapping[str, str], instances: int, seed: 
     return shares
 
 
-def _second_energies(A: Tensor, solver: Solver) -> Tensor:
-    """Return second-best energies ``[batch]``, float64, NaN if all reads are one state."""
-    values = [second_lowest(one, reads) for one, reads in zip(A, all_reads(solver, A), strict=True)]
-    return torch.tensor([float("nan") if value is None else value for value in values], dtype=torch.float64)
-
-
 @torch.no_grad()
 def _qubos(model: Model, instances: int, seed: int) -> Tensor:
-    """Return A of test instances, ``[instances, n, n]``, each scaled so that its largest entry is 1, as on a chip.
-
-    Others scale by themselves; dimod's annealer is the hotter the smaller the entries are.
-    """
+    """Return A ``[instances, n, n]``, scaled to a largest entry of 1."""
     A: Tensor = model.network(model.problem.sample(instances, stream(seed, "test"), "test").p)
     return A / A.abs().amax((1, 2), keepdim=True).clamp_min(torch.finfo(A.dtype).tiny)
-
-
-def _two_lowest(A: Tensor) -> Tensor | None:
-    """Return the two lowest energies of each QUBO ``[batch, 2]``, if exhaustive search is possible."""
-    return ExhaustiveSearch()(A, 2).energies if A.shape[-1] <= EXACT_BITS else None
 
 
 PIPELINE_BINS = 30
@@ -296,7 +281,7 @@ PIPELINE_BINS = 30
 
 @torch.no_grad()
 def pipeline(model: Model, solvers: Sequence[str], instances: int, seed: int) -> PanelNumbers:
-    """Return the last of ``instances`` test instances: the input, p, the learned A, a sampler's reads, the solution."""
+    """Return the last test instance: input, p, learned A, reads, solution."""
     problem, solver = model.problem, seeded(solvers[0], seed)
     p = _inputs(model, instances, seed)
     A = model.networks[0](p)
@@ -322,7 +307,6 @@ def pipeline(model: Model, solvers: Sequence[str], instances: int, seed: int) ->
 
 
 def _inputs(model: Model, instances: int, seed: int) -> Tensor:
-    """Return panels of p ``[1, m]`` of the instance."""
     problem = model.problem
     if isinstance(problem, Rotation):
         clouds = problem.clouds(instances, stream(seed, "test"), "test")
@@ -332,35 +316,30 @@ def _inputs(model: Model, instances: int, seed: int) -> Tensor:
 
 
 def _scenes(model: Model, instances: int, seed: int, answer: Tensor) -> tuple[PanelNumbers, PanelNumbers]:
-    """Return the instance as it is given, and as the answer ``[1, ...]`` leaves it."""
     problem, generator = model.problem, stream(seed, "test")
     if isinstance(problem, Willow):
         pairs = problem.sample_pairs(instances, generator, "test")
         P = answer.expand(instances, -1)
         solved = pair_panel(problem.images(), pairs, P, instances - 1)
-        return {**solved, "series": _points(solved), "lines": [], "missed": []}, solved
+        points = [place for each in solved["series"] for place in each["points"]]
+        given = {"series": [{"name": "keypoints", "points": points}], "lines": [], "missed": []}
+        return {**solved, **given}, solved
     if isinstance(problem, PointSet):
-        first, *_, last = models.planar_panels(
-            problem.sample_pairs(instances, generator, "test"), instances - 1, answer[0]
-        )
+        pair = problem.sample_pairs(instances, generator, "test")
+        first, *_, last = models.planar_panels(pair, instances - 1, answer[0])
     elif isinstance(problem, Rotation):
         matched = problem.clouds(instances, generator, "test")
         first, *_, last = models.spatial_panels(matched, instances - 1, answer[0], len(model.networks) > 1)
     else:
-        raise QubolearnError(f"instances of {problem.name} cannot be drawn; expected willow, pointset or rotation")
+        raise QubolearnError(f"{problem.name} cannot be drawn; expected willow, pointset or rotation")
     return cloud_panel(first.title, first), cloud_panel(last.title, last)
-
-
-def _points(matched: PanelNumbers) -> list[PanelNumbers]:
-    """Return the keypoints of both images without their matching."""
-    return [{"name": "keypoints", "points": [place for each in matched["series"] for place in each["points"]]}]
 
 
 Options = Mapping[str, Any]
 
 
 def drawn_by(name: str, draw: Callable[..., PanelNumbers]) -> Callable[..., dict[str, Any]]:
-    """Return the task that trains a model and stores the panels of one figure under its name."""
+    """Return the task that trains a model and stores one figure."""
 
     def task(
         seed: int,
@@ -372,7 +351,7 @@ def drawn_by(name: str, draw: Callable[..., PanelNumbers]) -> Callable[..., dict
         noise: float = 0.0,
         **more: int,
     ) -> dict[str, Any]:
-        model, seconds = trained_model(seed, problem, protocol, overrides)
+        model, seconds = models.trained_model(seed, problem, protocol, overrides)
         if noise:
             model = replace(model, problem=replace(model.problem, noise=noise))  # type: ignore[type-var]
         took = time_of(seconds)
@@ -382,7 +361,7 @@ def drawn_by(name: str, draw: Callable[..., PanelNumbers]) -> Callable[..., dict
 
 
 class _Moments(Callback):
-    """Wrong bits of given instances and the couplings of one of them, at the start, half-way and at the end."""
+    """Wrong bits and couplings at the start, half-way and at the end."""
 
     def __init__(self, problem: Problem, data: Instances) -> None:
         self.problem, self.data = problem, data
@@ -408,12 +387,10 @@ class _Moments(Callback):
 
 
 def training(seed: int, problem: Options, protocol: str, overrides: Options) -> dict[str, Any]:
-    """Return wrong bits of the training set and couplings of its first instance over training, as in Figure 4b."""
+    """Return wrong bits and couplings over training, as in Figure 4b."""
     made = make_problem(**problem)
     config = recipe_for(protocol, made, seed=seed, **overrides)
-    data = made.sample(
-        config.instances, stream(seed, "train", 0, device=models.device()), "train"
-    )  # what is trained on
+    data = made.sample(config.instances, stream(seed, "train", 0, device=models.device()), "train")
     watch = _Moments(made, data)
     began = time.perf_counter()
     train(made, config, device=models.device(), callbacks=[watch])
@@ -423,7 +400,7 @@ def training(seed: int, problem: Options, protocol: str, overrides: Options) -> 
     for step, (found, couplings) in watch.found.items():
         epoch = f"epoch {step / config.steps_per_epoch:.0f}"
         counts = {"as solved": found.hamming or ()}
-        if step == config.steps and found.hamming_projected:  # as in the paper, projected only after training
+        if step == config.steps and found.hamming_projected:  # projected only after training
             counts["projected"] = found.hamming_projected
         numbers[epoch] = {name: list(bars) for name, bars in counts.items()}
         drawn.append(panels.bars(f"Wrong bits, {epoch}", "wrong bits", "instances", edges, counts))
@@ -438,7 +415,7 @@ def training(seed: int, problem: Options, protocol: str, overrides: Options) -> 
 
 
 def connectivity(seed: int, chip: str, size: int, bits: int, pattern: str) -> dict[str, Any]:
-    """Return a chip, and as many instances on it as one anneal holds: one bit per qubit, no chains."""
+    """Return a chip, and as many instances as one anneal holds."""
     import dwave.graphs as graphs
 
     wanted = topology(pattern, bits)
@@ -454,7 +431,8 @@ def connectivity(seed: int, chip: str, size: int, bits: int, pattern: str) -> di
     )
     largest = FAMILIES[chip].largest
     whole = len(find_tiles(bits, wanted.couplers, Chip.ideal(chip, largest)).tiles)
-    note = f"The largest {chip} chip, of size {largest}, holds {whole} instances of {bits} bits in one anneal."
+    holds = f"{whole} instances of {bits} bits in one anneal"
+    note = f"The largest {chip} chip, of size {largest}, holds {holds}."
     title = f"{len(tiles)} instances of {bits} bits and {len(wanted.couplers)} couplers on a {chip} chip of size {size}"
     return {"connectivity": {"figure": panels.titled(title, [panel], note)}}
 

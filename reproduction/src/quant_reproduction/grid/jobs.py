@@ -1,7 +1,6 @@
 """A grid of small jobs, each stored as a line of JSON when done: a record.
 
-A job that has a record is not run again: its key is what was requested, and the record states which code, data and
-machine made it. :mod:`quant_reproduction.grid.runner` runs the others.
+A job that has a record is not run again: its key is what was requested.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ if TYPE_CHECKING:
 
 
 Place = tuple[str, str, int]  # row, column, seed
-MAX_RECORDS, MAX_BYTES = 2**28, 2**20  # bytes of one file that is read, and that is written
+MAX_RECORDS, MAX_BYTES = 2**28, 2**20  # bytes of one file that is read, and written
 PACKAGE = Path(__file__).parents[1]
-ONLY_SHOW = ("cli", "report")  # no number in a record depends on these parts of the package
-OLD_ROWS = {"11 labels a cell": "11 labels per cell"}  # stored names of rows -> names now
-OLD_OPTIONS = {'"neighbors":': '"neighbours":', '"standardize":': '"standardise":'}  # names now -> names in keys
+ONLY_SHOW = ("cli", "report")  # no number depends on these parts
+OLD_ROWS = {"11 labels a cell": "11 labels per cell"}  # stored -> now
+OLD_OPTIONS = {"neighbors": "neighbours", "standardize": "standardise"}  # names now -> names in keys
 
 
 @dataclass(frozen=True)
@@ -50,19 +49,19 @@ class Job:
     options: Mapping[str, Any]  # plain JSON
 
     def __hash__(self) -> int:
-        return hash((self.item, self.row, self.column, self.seed))  # options may be a dict, which has no hash
+        return hash((self.item, self.row, self.column, self.seed))  # options may be a dict
 
     @property
     def key(self) -> str:
-        """Return a digest of task, options as given, and seed. New defaults and other code do not change it."""
+        """Return a digest of task, given options and seed, but not of the code."""
         text = json.dumps([self.task, self.options, self.seed], sort_keys=True)
         for name, old in OLD_OPTIONS.items():
-            text = text.replace(name, old)
+            text = text.replace(f'"{name}":', f'"{old}":')
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def name(self) -> str:
-        """Return the name for people: 'randgraph L5 H78, quant, best, seed 0'."""
+        """Return the name for people."""
         return f"{self.item} {self.row}, {self.column}, seed {self.seed}"
 
     @property
@@ -87,10 +86,10 @@ class Outcome:
 
 
 class Store:
-    """A folder of records: ``folder/ITEM.jsonl`` has one line of JSON per finished job (see :meth:`paths`).
+    """A folder of records: ``folder/ITEM.jsonl`` has one line of JSON per finished job.
 
-    Lines are appended under a lock of the folder, so several processes may write. A process that is killed while it
-    writes leaves at most a torn last line, which readers skip and the next writer removes.
+    Lines are appended under a lock of the folder. A process that is killed while it writes leaves
+    at most a torn last line, which readers skip and the next writer removes.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -98,18 +97,18 @@ class Store:
         self._read: dict[str, tuple[object, dict[Place, dict[str, Any]]]] = {}
 
     def paths(self, item: str) -> list[Path]:
-        """Return the files of an item's records: ITEM.jsonl, and then ITEM.2.jsonl ..., each below a mebibyte."""
+        """Return the files of an item: ITEM.jsonl, ITEM.2.jsonl ..., below a mebibyte each."""
         found = [self.folder / f"{item}.jsonl"]
         while (more := self.folder / f"{item}.{len(found) + 1}.jsonl").exists():
             found.append(more)
         return found
 
     def log(self, job: Job) -> Path:
-        """Return the path of a failed job's log, which is kept until the job is done."""
+        """Return the path of a failed job's log."""
         return self.folder / "logs" / f"{job.slug}.log"
 
     def get(self, job: Job) -> Mapping[str, Any] | None:
-        """Return the record of a finished job, unless its job had other options."""
+        """Return a job's record, unless it had other options."""
         for path in self.paths(job.item):
             record = self._records(path).get(job.place)
             if record is not None and record.get("key") == job.key:
@@ -117,7 +116,7 @@ class Store:
         return None
 
     def put(self, outcome: Outcome) -> None:
-        """Store the record of a finished job in place of an older one, or the log of a failed job."""
+        """Store a job's record in place of an older one, or its log."""
         job, log = outcome.job, self.log(outcome.job)
         make_folder(self.folder if outcome.record is not None else log.parent)
         if outcome.record is None:
@@ -137,7 +136,7 @@ class Store:
         log.unlink(missing_ok=True)
 
     def _records(self, path: Path) -> dict[Place, dict[str, Any]]:
-        """Return the records of a file by place; the file is read again only if it has changed."""
+        """Return the records of a file by place; cached."""
         try:
             found = path.stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -153,7 +152,7 @@ def _line(record: Mapping[str, Any]) -> bytes:
 
 
 def _append(path: Path, line: bytes) -> None:
-    """Append a line, after removing what a killed process left of its last one."""
+    """Append a line, after removing a torn last one."""
     with open(path, "ab") as file:
         whole = path.read_bytes().rfind(b"\n") + 1
         file.truncate(whole)
@@ -164,7 +163,7 @@ def _append(path: Path, line: bytes) -> None:
 
 def _parse(path: Path) -> dict[Place, dict[str, Any]]:
     found: dict[Place, dict[str, Any]] = {}
-    lines = read_text(path, MAX_RECORDS).split("\n")[:-1]  # what follows the last line end is nothing, or torn
+    lines = read_text(path, MAX_RECORDS).split("\n")[:-1]  # the rest is nothing, or torn
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
@@ -185,7 +184,7 @@ def digest(jobs: Iterable[Job]) -> str:
 def run_job(job: Job) -> Outcome:
     """Run one job; an error becomes part of the outcome."""
     from quant_reproduction.datasets.files import files_read
-    from quant_reproduction.grid.tasks import TASKS  # not at the top: these need torch, and lists of jobs do not
+    from quant_reproduction.grid.tasks import TASKS  # imports torch
 
     began = time.perf_counter()
     try:
@@ -195,17 +194,16 @@ def run_job(job: Job) -> Outcome:
         date = datetime.now(UTC).isoformat(timespec="seconds")
         made = {"date": date, **code(), "source": record_digest(), "data": data, **provenance()}
         record = {"key": job.key, "job": asdict(job), "metrics": metrics, "seconds": seconds, **made}
-        json.dumps(record, allow_nan=False)  # what cannot be stored is this job's error, not the grid's
-    except QubolearnError as error:
-        return Outcome(job, None, " ".join(str(error).split()), traceback.format_exc())
+        json.dumps(record, allow_nan=False)  # what cannot be stored is this job's error
     except Exception as error:
-        return Outcome(job, None, " ".join(f"{type(error).__name__}: {error}".split()), traceback.format_exc())
+        kind = "" if isinstance(error, QubolearnError) else f"{type(error).__name__}: "
+        return Outcome(job, None, " ".join(f"{kind}{error}".split()), traceback.format_exc())
     return Outcome(job, record)
 
 
 @cache
 def record_digest() -> str:
-    """Return a digest of the source of qubolearn and of this package, without what only prints and draws."""
+    """Return a digest of both packages, without what only shows."""
     found = hashlib.sha256(source_digest().encode())
     for path in sorted(PACKAGE.rglob("*.py")):
         if path.relative_to(PACKAGE).parts[0] not in ONLY_SHOW:
@@ -214,14 +212,15 @@ def record_digest() -> str:
 
 
 def add_piece(store: Store, jobs: Sequence[Job], before: int, piece: Mapping[str, Any]) -> None:
-    """Add the jobs and seconds of a command to ``grid.json``, unless other commands made some of the older records."""
+    """Add jobs to ``grid.json``, unless others made some records."""
     path, keys = store.folder / "grid.json", digest(jobs)
     found = read_json(path) if before and path.is_file() else {}
     pieces = found.get("pieces", []) if found.get("keys") == keys else []
     if piece["jobs"] and sum(each["jobs"] for each in pieces) >= before:
         pieces = [*pieces, {**piece, **code()}]
         seconds = round(sum(each["seconds"] for each in pieces), 1)
-        write_json(path, {"jobs": len(jobs), "keys": keys, "seconds": seconds, "pieces": pieces, **provenance()})
+        made = {"jobs": len(jobs), "keys": keys, "seconds": seconds, "pieces": pieces}
+        write_json(path, {**made, **provenance()})
 
 
 def all_pieces(store: Store, jobs: Sequence[Job]) -> Mapping[str, Any] | None:
@@ -232,22 +231,22 @@ def all_pieces(store: Store, jobs: Sequence[Job]) -> Mapping[str, Any] | None:
     return found if found.get("keys") == digest(jobs) and made >= len(jobs) else None
 
 
-#: Instances whose scores a record keeps, the first of its test: enough for the variance of differences.
+#: Instances whose scores a record keeps.
 KEPT = 200
 STEPS = 100  # scores are kept in hundredths
 
 
 def packed(scores: Tensor) -> str:
-    """Return the first scores ``[instances]``, from 0 to 655, in hundredths: 16 bits each, deflated, in base 64."""
+    """Return the first scores in hundredths: 16 bits each, deflated, in base 64."""
     kept = (scores[:KEPT].double().cpu().numpy() * STEPS).round().clip(0, 2**16 - 1)
     return base64.b64encode(zlib.compress(kept.astype("<u2").tobytes(), 9)).decode()
 
 
 def unpacked(text: str) -> np.ndarray[Any, Any]:
-    """Return the scores that :func:`packed` stored, ``[instances]``."""
+    """Return the scores that :func:`packed` stored."""
     try:
         raw = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), 2 * KEPT)
         scores: np.ndarray[Any, Any] = np.frombuffer(raw, "<u2") / STEPS
     except (ValueError, zlib.error) as error:
-        raise QubolearnError(f"scores of a record are damaged ({error}); delete it and reproduce it") from error
+        raise QubolearnError(f"scores of a record are damaged ({error}); reproduce it again") from error
     return scores

@@ -1,4 +1,4 @@
-"""Trained models as parts of jobs: their training, and what they answer on unseen instances, as numbers."""
+"""Trained models as parts of jobs: their training and answers."""
 
 from __future__ import annotations
 
@@ -37,13 +37,14 @@ from qubolearn.runs import Run
 from qubolearn.solvers import Solver, make_solver
 from qubolearn.solvers.dimod_adapter import DimodSolver
 
-LABELS = {"exhaustive": "exhaustive search", "annealing": "SA (ours)", "neal": "SA (neal)", "dimod": "SA (dimod)"}
-LABELS |= {"quantum": "simulated QA", "path-integral": "simulated QA (path integral)", "dwave-mock": "simulated D-Wave"}
+LABELS = {"exhaustive": "exhaustive search", "annealing": "SA (ours)", "neal": "SA (neal)"}
+LABELS |= {"dimod": "SA (dimod)", "quantum": "simulated QA", "dwave-mock": "simulated D-Wave"}
+LABELS["path-integral"] = "simulated QA (path integral)"
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model that answers instances: one trained run, or three that find α, β and γ one after the other."""
+    """One trained run, or three that find α, β and γ in turn."""
 
     problem: Problem
     stages: tuple[Problem, ...]
@@ -51,20 +52,19 @@ class Model:
 
     @classmethod
     def of(cls, runs: Sequence[Run]) -> Model:
-        """Return runs as a model; three runs must be the stages of rotation."""
+        """Return runs as a model; three are the stages of rotation."""
         stages = tuple(run.problem for run in runs)
         whole = stages[0]
         if len(runs) > 1:
             names = [problem.stage if isinstance(problem, Rotation) else problem.name for problem in stages]
             if names != list(STAGES) or not isinstance(whole, Rotation):
-                raise QubolearnError(
-                    f"runs of {', '.join(names)}; expected one run, or rotation's stages {', '.join(STAGES)}"
-                )
+                expected = f"one run, or rotation's stages {', '.join(STAGES)}"
+                raise QubolearnError(f"runs of {', '.join(names)}; expected {expected}")
             whole = replace(whole, stage="all")
         return cls(whole, stages, tuple(run.network() for run in runs))
 
     def answers(self, p: Tensor, solver: Solver) -> Tensor:
-        """Return answers ``[batch, ...]`` of the problem for p ``[batch, m]``."""
+        """Return answers ``[batch, ...]`` for p ``[batch, m]``."""
         predictors = _predictors(self.networks, self.stages, solver, {})
         return predictors[0](p) if len(predictors) == 1 else solve_stages(predictors, p)
 
@@ -72,22 +72,21 @@ class Model:
     def network(self) -> nn.Module:
         """The only network, for figures of single QUBOs."""
         if len(self.networks) > 1:
-            raise QubolearnError(f"{len(self.networks)} runs; this figure shows QUBOs of one run, give one folder")
+            raise QubolearnError(f"{len(self.networks)} runs; this figure shows one run, give one folder")
         return self.networks[0]
 
 
 def seeded(spec: str, seed: int) -> Solver:
-    """Return the solver of a spec; a random one without a seed gets this seed."""
+    """Return the solver of a spec, seeded if it is random."""
     if spec.startswith("dimod:"):  # its reference annealer in pure Python
         from dimod import SimulatedAnnealingSampler
 
         numbers = {f"num_{name}": int(value) for name, value in re.findall(r"(\w+)=(\d+)", spec)}
         return DimodSolver(SimulatedAnnealingSampler(), numbers, seed)  # type: ignore[no-untyped-call]
     solver: Any = make_solver(spec)
-    if is_dataclass(solver) and getattr(solver, "seed", 0) is None:
-        solver = replace(solver, seed=seed)  # type: ignore[type-var]
-    checked: Solver = solver
-    return checked
+    unseeded = is_dataclass(solver) and getattr(solver, "seed", 0) is None
+    made: Solver = replace(solver, seed=seed) if unseeded else solver
+    return made
 
 
 def solver_label(spec: str) -> str:
@@ -103,7 +102,7 @@ def sampler_label(spec: str) -> str:
     return label if "simulated" in label or spec.startswith("exhaustive") else f"{label} (simulated)"
 
 
-#: Clouds have a radius of about 1; matched points further apart than this after the true rotation are a wrong match.
+#: Matched points further apart after the true rotation are a wrong match.
 SAME_POINT = 1e-3
 
 
@@ -117,7 +116,7 @@ class Panel(NamedTuple):
 
 
 def planar_panels(pairs: CloudPairs, index: int, angle: Tensor) -> tuple[Panel, Panel]:
-    """Return pair ``index`` before and after rotating the reference back by the predicted angle ``[]``."""
+    """Return a pair before and after rotating the reference back."""
     template = pairs.template[index, : pairs.template_counts[index]]
     reference = pairs.reference[index, : pairs.reference_counts[index]]
     error = geodesic_so2(angle, pairs.angle[index]).item()
@@ -128,7 +127,7 @@ def planar_panels(pairs: CloudPairs, index: int, angle: Tensor) -> tuple[Panel, 
 
 
 def spatial_panels(clouds: MatchedClouds, index: int, angles: Tensor, stages: bool = True) -> list[Panel]:
-    """Return clouds ``index`` before and after undoing α, β and γ ``[3]`` in turn, or all at once without stages."""
+    """Return clouds before and after undoing α, β and γ."""
     template, reference = clouds.template[index], clouds.reference[index]
     wrong = wrong_matches(clouds)[index]
     R = euler_matrix(clouds.angles[index])
@@ -141,13 +140,13 @@ def spatial_panels(clouds: MatchedClouds, index: int, angles: Tensor, stages: bo
 
 
 def wrong_matches(clouds: MatchedClouds) -> Tensor:
-    """Return which points of the references have a wrong match: ``[batch, points]``, bool."""
+    """Return which points have a wrong match: ``[batch, points]``."""
     own = clouds.template @ euler_matrix(clouds.angles).mT
     return (clouds.reference - own).square().sum(-1) > SAME_POINT**2
 
 
 def misfit(template: Tensor, reference: Tensor) -> float:
-    """Return the mean distance of points ``[n, d]`` to the template ``[m, d]``, relative to the template's extent."""
+    """Return the mean relative distance of points ``[n, d]`` to ``[m, d]``."""
     extent = (template.amax(0) - template.amin(0)).amax()
     return (torch.cdist(reference, template).amin(1).mean() / extent).item()
 
@@ -159,19 +158,19 @@ class Aligned:
     turn: Tensor  # [batch], degrees between the clouds before
     error: Tensor  # [batch], degrees between the answer and the truth
     template: Tensor  # [batch, ...], which tells shapes apart
-    panels: Callable[[int], Sequence[Panel]]  # of one case: the clouds at first, ..., at last
+    panels: Callable[[int], Sequence[Panel]]  # the clouds at first, ..., at last
 
 
 def aligned_clouds(model: Model, solver: str, instances: int, seed: int) -> Aligned:
-    """Test instances of a model of pointset or rotation, and what it answers."""
+    """Return test instances of pointset or rotation, and the answers."""
     problem, search = model.problem, seeded(solver, seed)
     generator = stream(seed, "figure")
     if isinstance(problem, PointSet):
         pairs = problem.pairs("test")
         rows = torch.randperm(len(pairs.angle), generator=generator)[:instances]
         pairs = CloudPairs(*(tensor[rows] for tensor in pairs))
-        real = zip(pairs.template, pairs.template_counts, pairs.reference, pairs.reference_counts, strict=True)
-        p = torch.cat([problem.describe(y[None, :m], x[None, :n]) for y, m, x, n in real])
+        real = zip(*pairs[:4], strict=True)
+        p = torch.cat([problem.describe(y[None, :m], x[None, :n]) for y, x, m, n in real])
         angle = model.answers(p, search)
         error = problem.degrees(angle, pairs.angle)
         planar = lambda index: planar_panels(pairs, index, angle[index])  # noqa: E731
@@ -184,12 +183,12 @@ def aligned_clouds(model: Model, solver: str, instances: int, seed: int) -> Alig
         spatial = lambda index: spatial_panels(clouds, index, angles[index], len(model.networks) > 1)  # noqa: E731
         return Aligned(turn, error, clouds.template, spatial)
     if isinstance(problem, Rotation):
-        raise QubolearnError(f"a run of stage {problem.stage} alone aligns nothing; give three: {', '.join(STAGES)}")
+        raise QubolearnError(f"stage {problem.stage} alone aligns nothing; give three: {', '.join(STAGES)}")
     raise QubolearnError(f"a run of {problem.name} has no clouds to align; give one of pointset or rotation")
 
 
 def worst_of_each_shape(aligned: Aligned, count: int) -> list[int]:
-    """Return the worst instance of each of the worst shapes, worst first."""
+    """Return the worst instance of each of the worst shapes."""
     shape = torch.unique(aligned.template.flatten(1), dim=0, return_inverse=True)[1]
     worst: dict[int, int] = {}  # shape -> its worst instance
     for index in aligned.error.argsort(descending=True).tolist():
@@ -206,10 +205,10 @@ def evaluate_stages(
     split: Split = "test",
     device: torch.device | str = "cpu",
 ) -> Evaluation:
-    """Score three networks, for alpha, beta and gamma, on whole rotations; noise is the first problem's."""
+    """Score three networks, for alpha, beta and gamma, on whole rotations."""
     if [problem.stage for problem in problems] != list(STAGES):
         stages = ", ".join(problem.stage for problem in problems)
-        raise QubolearnError(f"runs of stages {stages}; expected one each of {', '.join(STAGES)}, in this order")
+        raise QubolearnError(f"runs of stages {stages}; expected {', '.join(STAGES)}, in this order")
     whole = replace(problems[0], stage="all")
     data = whole.sample(instances, stream(seed, split, device=device), split)
     sources: dict[str, None] = {}
@@ -220,9 +219,12 @@ def evaluate_stages(
 
 
 def _predictors(
-    networks: Sequence[nn.Module], problems: Sequence[Problem], solver: Solver | None, sources: dict[str, None]
+    networks: Sequence[nn.Module],
+    problems: Sequence[Problem],
+    solver: Solver | None,
+    sources: dict[str, None],
 ) -> list[Callable[[Tensor], Tensor]]:
-    """Return functions that map p to the answers of each network; ``sources`` collects those of solutions, in order."""
+    """Return functions from p to answers; ``sources`` collects theirs."""
 
     def predict(network: nn.Module, problem: Problem, p: Tensor) -> Tensor:
         states, info = solve_instances(network, p, solver)
@@ -233,7 +235,7 @@ def _predictors(
 
 
 Training = tuple[Problem, Recipe]
-#: Names the folder in which jobs of one run share networks, each as such a file; no folder outlives its run.
+#: Names the folder in which jobs of one run share networks.
 SHARED, FILE = "QUBOLEARN_SHARED_NETWORKS", "network.safetensors"
 
 
@@ -243,7 +245,7 @@ def device() -> torch.device:
 
 
 def time_of(seconds: float) -> dict[str, Any]:
-    """Return the time and device of training as a record stores them."""
+    """Return the time and device of training for a record."""
     return {"training_seconds": seconds, "device": device().type}
 
 
@@ -254,7 +256,7 @@ def training_runs(
     overrides: Mapping[str, Any] | None = None,
     in_stages: bool = True,
 ) -> list[Training]:
-    """Return the training runs of a job: a problem and its recipe, or one for each stage of a rotation."""
+    """Return problems and recipes of a job, one for each stage."""
     whole = make_problem(**problem)
     parts: list[Problem] = [whole]
     if in_stages and isinstance(whole, Rotation):
@@ -263,7 +265,7 @@ def training_runs(
 
 
 def trained(problem: Problem, recipe: Recipe) -> tuple[nn.Module, float]:
-    """Return a network and its seconds of training, which another job of this run may have spent."""
+    """Return a network and its seconds of training, maybe of another job."""
     if SHARED not in os.environ:
         return _trained_here(problem, recipe)
     key = hashlib.sha256(repr((problem, recipe, device())).encode()).hexdigest()[:16]
@@ -302,8 +304,9 @@ def networks_of(asked: Sequence[Training]) -> tuple[list[nn.Module], float]:
 def trained_model(
     seed: int, problem: Mapping[str, Any], protocol: str, overrides: Mapping[str, Any] | None = None
 ) -> tuple[Model, float]:
-    """Return a model on the CPU that answers instances, with one network per stage of a rotation, and its seconds."""
+    """Return a model on the CPU, one network per stage, and its seconds."""
     asked = training_runs(seed, problem, protocol, overrides)
     networks, seconds = networks_of(asked)
-    copies = tuple(_network(*each, network.state_dict()) for each, network in zip(asked, networks, strict=True))
+    trained = zip(asked, networks, strict=True)
+    copies = tuple(_network(*each, network.state_dict()) for each, network in trained)
     return Model(make_problem(**problem), tuple(part for part, _ in asked), copies), seconds

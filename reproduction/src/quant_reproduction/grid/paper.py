@@ -1,10 +1,11 @@
-"""The paper's numbers and claims: ``paper.json`` beside this file, read into frozen dataclasses.
+"""The paper's numbers and claims: ``paper.json``, read into frozen dataclasses.
 
-Numbers are :class:`~decimal.Decimal`, so that they keep the digits that the paper prints: 4.0 is not 4.
+Numbers are :class:`~decimal.Decimal`, which keep the printed digits: 4.0 is not 4.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -58,16 +59,17 @@ class PaperTable:
         return tuple(dict.fromkeys(cell.row for cell in self.cells))
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(cell.column for cell in self.cells))
+    def slug(self) -> str:
+        return "-".join(re.findall("[a-z0-9]+", self.name.lower()))
 
-    def value(self, row: str, column: str, metric: str, part: Literal["values", "spread"] = "values") -> Decimal | None:
-        """Return the printed number, or its printed ±; None if the paper prints none."""
+    def value(self, row: str, column: str, metric: str, part: str = "values") -> Decimal | None:
+        """Return the printed number, or its ±; None if there is none."""
         found = [getattr(cell, part) for cell in self.cells if (cell.row, cell.column) == (row, column)]
-        return found[0][self.metrics.index(metric)] if found and found[0] else None
+        numbers: tuple[Decimal, ...] = found[0] if found else ()
+        return numbers[self.metrics.index(metric)] if numbers else None
 
     def place(self, row: str, column: str, protocol: Protocol) -> tuple[str, str, str] | None:
-        """Return our (view, row, column); without training they are the same but under (r), whose data differ."""
+        """Return our (view, row, column); (r) differs even untrained."""
         places = self.ours.get(column, {})
         found = places.get(protocol, None if protocol == "r" else places.get("any"))
         if found is None:
@@ -78,19 +80,19 @@ class PaperTable:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A claim that the first place (row, column) of a table is better than the second; row ``*`` is every row."""
+    """A claim that one place is better than another; row ``*`` is all."""
 
     table: str
     better: tuple[str, str]
     than: tuple[str, str]
     than_table: str = ""  # the table of the second place, by default the same
     metrics: tuple[str, ...] = ()  # those of the table, unless given
-    slack: float | None = None  # "not worse by more than": what the first may fall short by
+    slack: float | None = None  # what the first may fall short by
     factor: float = 1.0  # the first is better by this factor
-    value: float | None = None  # what the column "guess" stands for, which no table has
-    spread: bool = False  # the standard deviation over seeds is compared, and smaller is better
-    time: bool = False  # the seconds of training are compared, and fewer are better
-    over: str = ""  # this column is subtracted from both: the advantage over it is compared
+    value: float | None = None  # the column "guess", which no table has
+    spread: bool = False  # compares deviations over seeds; smaller is better
+    time: bool = False  # compares seconds of training; fewer are better
+    over: str = ""  # this column is subtracted from both
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "than_table", self.than_table or self.table)
@@ -106,7 +108,7 @@ class Claim:
     comparisons: tuple[Comparison, ...]
     need: Literal["all", "most", "mixed", "all but one"] = "all"  # of the comparisons
     note: str = ""
-    not_reproduced: str = ""  # the baseline that we could not reproduce, so that ours say nothing of the claim
+    not_reproduced: str = ""  # a baseline without which our numbers decide nothing
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Run the jobs that have no record yet, in processes of this machine.
 
-The calling process stores every outcome as it comes, so a grid that ends in any way resumes where it was. A worker that
-dies takes no other job with it, and a worker whose parent dies ends at once. Numbers depend on the device alone.
+A worker that dies takes no other job with it; one whose parent dies ends.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from qubolearn.errors import QubolearnError
 Device = Literal["cpu", "cuda"]
 Work = Callable[[Job], Outcome]
 
-#: Jobs at a time on one GPU, and the memory that must be free for each: 25 qubits, or a pool of clouds.
+#: Jobs at a time on one GPU, and the memory that must be free for each.
 JOBS_PER_GPU, BYTES_PER_JOB = 12, 5 * 2**30
-#: Seconds between two calls of ``stop``, and how often a job is started whose worker dies.
+#: Seconds between calls of ``stop``, and starts of a job whose worker dies.
 TICK, TRIES = 0.2, 2
 
 
@@ -45,10 +44,9 @@ def run_jobs(
     stop: Callable[[], bool] = lambda: False,
     suffix: str = "",
 ) -> list[Outcome]:
-    """Return the outcomes of all jobs in their order, including those stored before.
+    """Return the outcomes of all jobs in their order, stored ones included.
 
-    The most expensive jobs are run first. If ``stop`` returns True, jobs that have not ended have no outcome. New
-    records contain the command that makes them alone, with this suffix.
+    If ``stop`` returns True, jobs that have not ended have no outcome.
     """
     outcomes: dict[Job, Outcome] = {}
     for job in dict.fromkeys(jobs):
@@ -72,16 +70,17 @@ def cores() -> int:
 
 
 def room_on_gpu() -> int:
-    """Return how many jobs the free memory of this machine's GPU allows; 0 without a GPU."""
+    """Return how many jobs the GPU's free memory allows; 0 without one."""
     import torch
 
-    return min(JOBS_PER_GPU, torch.cuda.mem_get_info()[0] // BYTES_PER_JOB) if torch.cuda.is_available() else 0
+    free = torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else 0
+    return min(JOBS_PER_GPU, free // BYTES_PER_JOB)
 
 
 class LocalPool:
-    """Processes of this machine: ``workers`` on a device, and ``on_gpu`` for jobs that a GPU runs faster.
+    """Processes of this machine: ``workers`` on a device, and ``on_gpu``.
 
-    They stay alive from job to job; each has its own executor, so that the death of one is the matter of one job.
+    Each has its own executor, so that a death concerns one job.
     """
 
     def __init__(self, workers: int, device: Device = "cpu", on_gpu: int = 0, work: Work = run_job) -> None:
@@ -131,18 +130,20 @@ class LocalPool:
                 if error is None:
                     yield future.result()
                 elif not died:
-                    raise QubolearnError(f"a worker cannot run jobs: {str(error).strip().splitlines()[-1]}") from error
+                    reason = str(error).strip().splitlines()[-1]
+                    raise QubolearnError(f"a worker cannot run jobs: {reason}") from error
                 elif tries[job] < TRIES:
                     waiting.append(job)
                 else:
                     log = self._folder / job.slug
                     text = f"its worker died {TRIES} times; if memory ran out, use fewer --processes"
-                    yield Outcome(job, None, text, log.read_text(errors="replace") if log.exists() else str(error))
+                    said = log.read_text(errors="replace") if log.exists() else str(error)
+                    yield Outcome(job, None, text, said)
 
 
 def _start_worker(threads: int, device: Device, folder: Path) -> None:
     """Set up a worker before CUDA starts."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides what it means
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides on Ctrl-C
     Thread(target=_end_with_parent, daemon=True).start()
     os.environ["QUBOLEARN_SHARED_NETWORKS"] = str(folder)
     import torch
@@ -160,7 +161,6 @@ def _end_with_parent() -> None:
 
 
 def _logged(work: Work, job: Job, log: Path) -> Outcome:
-    """Run a job with all of its output in a file."""
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
         os.dup2(file, stream)
@@ -171,7 +171,7 @@ def _logged(work: Work, job: Job, log: Path) -> Outcome:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back while a process starts, so that it never sees it."""
+    """Hold Ctrl-C back while a process starts."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -181,54 +181,56 @@ def _interrupts_held() -> Iterator[None]:
 
 @contextmanager
 def _shared_gpu(used: bool) -> Iterator[None]:
-    """Let several processes compute on one GPU side by side if NVIDIA's MPS is installed; otherwise they take turns."""
-    command, names = shutil.which("nvidia-cuda-mps-control"), ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
+    """Let processes share one GPU if NVIDIA's MPS is installed."""
+    command = shutil.which("nvidia-cuda-mps-control")
+    names = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
     if not used or command is None or names[0] in os.environ:
         yield
         return
     with TemporaryDirectory(prefix="quant-mps-") as folder:
         environment = {**os.environ, **dict.fromkeys(names, folder)}
-        started = subprocess.run([command, "-d"], env=environment, capture_output=True, timeout=20).returncode == 0
+        call: Any = {"env": environment, "capture_output": True, "timeout": 20}
+        started = subprocess.run([command, "-d"], **call).returncode == 0
         os.environ.update(dict.fromkeys(names, folder) if started else {})
         try:
             yield
         finally:
             if started:
-                subprocess.run([command], input=b"quit\n", env=environment, capture_output=True, timeout=20)
+                subprocess.run([command], input=b"quit\n", **call)
                 for name in names:
                     del os.environ[name]
 
 
-#: Qubits from which a state vector outgrows the caches of a core, and batches from which a GPU step is much faster.
+#: Qubits and batches from which a GPU step is much faster.
 LARGE_STATE, LARGE_BATCH = 20, 200
 SECONDS_PER_STEP_AND_BIT = 1.5e-4
 #: Jobs that do not train count as this many steps times bits.
 WITHOUT_TRAINING = 10_000
-#: Factors of tasks, solvers, networks and problems against exact search with the paper's network.
-FACTORS = {"second-best": 6, "stages": 3, "search": 7, "thermal": 4, "train-raw": 10, "quantum": 30, "annealing": 3}
-FACTORS |= {"matching": 10, "knapsack": 10, "maxcut": 20}
-#: Seconds on a core of tasks whose options do not show their length.
-SECONDS = {"aqm": 60, "chip-view": 40, "qubits": 20, "scene": 10, "snakes": 30, "sudoku": 40, "sudoku-search": 10}
-SECONDS |= {"visual-sudoku": 20, "willow10": 40}
+#: Factors of tasks, solvers, networks and problems against exact search.
+FACTORS = {"second-best": 6, "stages": 3, "search": 7, "thermal": 4, "train-raw": 10, "quantum": 30}
+FACTORS |= {"annealing": 3, "matching": 10, "knapsack": 10, "maxcut": 20}
+#: Seconds on a core of tasks whose options do not show them.
+SECONDS = {"aqm": 60, "chip-view": 40, "qubits": 20, "scene": 10, "snakes": 30, "sudoku": 40}
+SECONDS |= {"sudoku-search": 10, "visual-sudoku": 20, "willow10": 40}
 #: Losses whose steps call a solver.
 SOLVING = ("gap", "hinge", "hamming", "contrastive")
 
 
 @lru_cache(maxsize=10_000)
 def suits_gpu(job: Job) -> bool:
-    """Return True for large simulations and training runs, by the job alone, so that a rerun has the same device."""
+    """Return True for large jobs, by the job alone, so that reruns agree."""
     training = _training(job)
     if training is None:
         return job.task == "released" or _simulated_qubits(job) >= LARGE_STATE
     _, recipe = training
-    if recipe.loss in SOLVING and not recipe.solver.startswith("exhaustive"):  # no CUDA graph can hold such steps
+    if recipe.loss in SOLVING and not recipe.solver.startswith("exhaustive"):  # not in a CUDA graph
         return False
     return bool(recipe.batch_size >= LARGE_BATCH or recipe.network == "matching")
 
 
 @lru_cache(maxsize=10_000)
 def effort(job: Job) -> float:
-    """Return about how many steps of the paper's network times bits a job costs; the longest jobs are run first."""
+    """Return the steps times bits that a job costs; long ones run first."""
     if job.task == "released":  # the first seed trains those of all others
         return 1e9 - job.seed
     if qubits := _simulated_qubits(job):
@@ -255,9 +257,9 @@ def _simulated_qubits(job: Job) -> int:
 
 
 def _training(job: Job) -> tuple[Any, Any] | None:
-    """Return what a job trains, or None if it trains nothing or has bad options, which it reports when it runs."""
+    """Return what a job trains, or None, also for bad options."""
     from quant_reproduction.presets import recipe_for
-    from qubolearn.problems import make_problem  # not at the top: these need torch, and lists of jobs do not
+    from qubolearn.problems import make_problem  # needs torch
 
     options = job.options
     if "problem" not in options or "protocol" not in options:

@@ -1,9 +1,9 @@
-"""Tasks of jobs: functions of a seed and plain options that return metrics as plain JSON."""
+"""Tasks of jobs: functions of a seed and options that return metrics."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -41,12 +41,14 @@ from qubolearn.solvers.contract import QuboSolver, SearchResult
 from qubolearn.training.fit import fit
 
 Options = Mapping[str, Any]
-Score = Callable[[Any, Solver, int, bool], Evaluation]  # (problem, solver, instances, whether of the training set)
+Score = Callable[[Any, Solver, int, bool], Evaluation]  # problem, solver, instances, training set
 PLAIN: Sequence[Options] = ({"label": "exhaustive"},)
 
 
-def _tested(problem: Problem, score: Score, tests: Sequence[Options] = PLAIN, instances: int = 2000) -> dict[str, Any]:
-    """Return metrics by label; each test may have a solver, a number of instances, and options of the problem."""
+def _tested(
+    problem: Problem, score: Score, tests: Sequence[Options] = PLAIN, instances: int = 2000
+) -> dict[str, Any]:
+    """Return metrics by label; a test may have its own solver and options."""
     found = {}
     for test in tests:
         changed = replace(problem, **test.get("set", {}))  # type: ignore[type-var]
@@ -57,9 +59,14 @@ def _tested(problem: Problem, score: Score, tests: Sequence[Options] = PLAIN, in
 
 
 def train_and_evaluate(
-    seed: int, problem: Options, protocol: str, overrides: Options | None = None, task: str = "train", **testing: Any
+    seed: int,
+    problem: Options,
+    protocol: str,
+    overrides: Options | None = None,
+    task: str = "train",
+    **testing: Any,
 ) -> dict[str, Any]:
-    """Train one network, or one per angle of a rotation, then score unseen instances under each of the tests."""
+    """Train one network, or one per angle, then score it under each test."""
     asked = training_runs(seed, problem, protocol, overrides, task == "stages")
     networks, seconds = networks_of(asked)
 
@@ -79,7 +86,7 @@ def train_and_evaluate(
 def train_raw(
     seed: int, problem: Options, protocol: str, overrides: Options, sampler: str, instances: int
 ) -> dict[str, Any]:
-    """Train one network through raw reads, and score it through raw reads of the same sampler, seeded."""
+    """Train one network through raw reads, and score it likewise."""
     ((made, recipe),) = training_runs(seed, problem, protocol, overrides)
     read = RawReads(make_solver(sampler)) if hasattr(make_solver(sampler), "sample") else make_solver(sampler)
     network = new_network(made, recipe)
@@ -114,7 +121,7 @@ def search(
     candidates: Mapping[str, Options],
     instances: int = 2000,
 ) -> dict[str, Any]:
-    """Train a recipe with each of the changes and score it on validation instances; test instances are not seen."""
+    """Train a recipe with each change, scored on validation instances."""
     made = make_problem(**problem)
     solver, found, took = make_solver("exhaustive"), {}, 0.0
     for label, changed in candidates.items():
@@ -126,12 +133,13 @@ def search(
 
 
 def _plain(found: Evaluation, metric: str) -> dict[str, Any]:
-    flat = {name: list(value) if isinstance(value, tuple) else value for name, value in found.as_dict().items()}
+    plain = found.as_dict().items()
+    flat = {name: [*value] if isinstance(value, tuple) else value for name, value in plain}
     return {**flat, "scores": packed(found.scores[metric])}
 
 
 def baseline(seed: int, method: str, problem: Options, **testing: Any) -> dict[str, Any]:
-    """Score a method without learning, on the instances of networks that are scored on a CPU."""
+    """Score a method without learning on the networks' instances."""
     score = lambda changed, solver, count, _: evaluate_baseline(method, changed, solver, count, seed)  # noqa: E731
     return _tested(make_problem(**problem), score, **testing)
 
@@ -139,7 +147,7 @@ def baseline(seed: int, method: str, problem: Options, **testing: Any) -> dict[s
 def qgm_success(
     seed: int, variant: str, k: int, solver: str, instances: int = 141, chip: str = "", size: int = 0
 ) -> dict[str, Any]:
-    """Return how often one simulated anneal of QGM's QUBO finds its minimum, with chains if there is a chip."""
+    """Return how often one anneal of QGM's QUBO finds its minimum."""
     data = make_problem("randgraph", k=k).sample(instances, stream(seed, "test"), "test")
     made = qgm(data.p.reshape(instances, k * k, k * k), variant)  # type: ignore[arg-type]
     annealer: Any = make_solver(solver)
@@ -155,14 +163,14 @@ def qgm_success(
     return {"quantum": {**found, **spread, **more}}
 
 
-def second_best_energies(seed: int, solvers: Mapping[str, str], instances: int = 141, **trained: Any) -> dict[str, Any]:
-    """Return second-best energies of samplers (name -> solver) relative to the first one's: mean and deviation."""
+def second_best_energies(seed: int, solvers: Any, instances: int = 141, **trained: Any) -> dict[str, Any]:
+    """Return second-best energies of samplers: mean and deviation."""
     model, seconds = trained_model(seed, **trained)
     return {**time_of(seconds), **second_best(model, solvers, instances, seed)}
 
 
 def count_qubits(seed: int, bits: int, pattern: str, chip: str, size: int, blocks: int = 1) -> dict[str, Any]:
-    """Return the qubits and chains of QUBOs on a chip: those of the smallest embedding, and means over all."""
+    """Return qubits and chains: of the smallest embedding, and means."""
     wanted = topology(pattern, bits)
     chains = [len(chain) for chain in find_tiles(bits, wanted.couplers, Chip.ideal(chip, size)).tiles[0]]
     report = embed_report(wanted, chip, size)
@@ -177,10 +185,9 @@ def count_qubits(seed: int, bits: int, pattern: str, chip: str, size: int, block
 
 @dataclass(frozen=True)
 class RawReads(QuboSolver):
-    """The lowest states among the reads of a sampler alone, as the paper's training takes them.
+    """The lowest states among a sampler's reads, as the paper takes them.
 
-    Our own solvers add the neighbors of x*, since reads rarely hold the true x⁺. Where all reads of a QUBO are one
-    state, which leaves no x⁺ at all, the last read has one bit flipped, chosen by ``seed``.
+    If all reads of a QUBO are one state, the last has one bit flipped, by ``seed``.
     """
 
     sampler: Any  # a SamplingSolver
@@ -196,16 +203,16 @@ class RawReads(QuboSolver):
         return SearchResult(reads, {"source": "simulated"})
 
     def with_seed(self, seed: int | None) -> Self:
-        """Return a copy with this seed, also for the sampler."""
+        """Return a copy with this seed, also of the sampler."""
         return replace(self, sampler=self.sampler.with_seed(seed), seed=seed)
 
 
 def aqm_errors(
     seed: int, problem: Mapping[str, Any], neighbors: Sequence[int], rounds: Sequence[int], instances: int
 ) -> dict[str, Any]:
-    """Return degrees between AQM's angles and the truth, and the share of the turn it finds, for each setting.
+    """Return AQM's errors in degrees, and the share found, by setting.
 
-    ``found`` is the slope of the answers over the true angles: 1 if all of the turn is found, 0 if none is.
+    ``found`` is the slope of the answers over the true angles.
     """
     made = make_problem(**problem)
     assert isinstance(made, PointSet)
@@ -219,7 +226,7 @@ def aqm_errors(
     return metrics
 
 
-def _aqm_answers(pairs: CloudPairs, nearest: Sequence[int], rounds: Sequence[int]) -> Iterator[tuple[str, Tensor]]:
+def _aqm_answers(pairs: CloudPairs, nearest: Sequence[int], rounds: Sequence[int]) -> Any:
     template, reference, *counts, _ = pairs
     for count in nearest:
         for each in rounds:
@@ -230,7 +237,7 @@ def _aqm_answers(pairs: CloudPairs, nearest: Sequence[int], rounds: Sequence[int
 
 
 def _from_two_starts(pairs: CloudPairs, rounds: int) -> Tensor:
-    """Return the better answer of two starts, by the distance of the points, with the paper's three neighbors."""
+    """Return the better answer of two starts, with three neighbors."""
     template, reference, *counts, _ = pairs
     answers, distances = [], []
     for start in TWO_STARTS:
@@ -242,7 +249,7 @@ def _from_two_starts(pairs: CloudPairs, rounds: int) -> Tensor:
 
 
 def _matched_moments(y: Tensor, x: Tensor, counts: Tensor) -> Tensor:
-    """Return |x|², |y|², x·y, y×x ``[batch, 4]``, with every template point paired with itself after the turn."""
+    """Return |x|², |y|², x·y, y×x ``[batch, 4]`` of points paired with themselves."""
     products = [x * x, y * y, x * y, torch.stack([x[..., 1] * y[..., 0], -x[..., 0] * y[..., 1]], -1)]
     return torch.stack([each.sum((1, 2)) / counts for each in products], 1)
 

@@ -1,7 +1,5 @@
 """Annealing at the chip's temperature: one anneal's success in three models, on the same QUBOs.
 
-One of them is an annealer that feels its bath: populations of its lowest levels, by a master equation.
-
 Each qubit's σz is coupled to its own Ohmic bath. For weak coupling, and anneals that are slow beside the gaps,
 the density matrix stays diagonal in the instantaneous eigenstates of H(s), and their populations obey
 
@@ -11,9 +9,7 @@ the density matrix stays diagonal in the instantaneous eigenstates of H(s), and 
 (the adiabatic master equation without coherences; Albash, Boixo, Lidar and Zanardi, New J. Phys. 14, 123016, 2012).
 Its steady state at every s is the quantum Boltzmann distribution of H(s). Rates fall with A(s), and where they are
 below the anneal's pace the populations freeze. η is the only free number: :func:`bath_coupling` takes it from the
-published freeze-out of a single qubit. Only the product of η and the anneal's time matters: a tenth of η is a tenth of
-the time. So taken, η is about 0.4, which is not weak. Where rates are high it does not matter how high: populations
-are thermal. Left out: coherence between levels, levels above the lowest ``LEVELS``, 1/f noise, and cross-talk.
+published freeze-out of a single qubit. Left out: coherence, levels above the lowest ``LEVELS``, noise, and cross-talk.
 """
 
 from __future__ import annotations
@@ -45,13 +41,13 @@ Array = npt.NDArray[np.float64]
 
 #: Boltzmann's over Planck's constant.
 GHZ_PER_MILLIKELVIN = 0.0208366
-#: Advantage_system4.1: its temperature, and B where a single qubit freezes, s = 0.612, as D-Wave published them in
-#: November 2021 (documentation of dwave.system.temperatures.freezeout_effective_temperature).
+#: Advantage_system4.1: its temperature, and B where a single qubit freezes, s = 0.612
+#: (D-Wave, November 2021: dwave.system.temperatures.freezeout_effective_temperature).
 MILLIKELVIN, FREEZE_OUT_GHZ = 15.4, 3.91
 #: D-Wave's default anneal, and the paper's.
 MICROSECONDS = 20.0
-#: Before the first point rates are so high that all is thermal, after the last one A(s) is below 1e-3 GHz and
-#: nothing moves. More points or levels change the probabilities after 20 µs by 0.002 at most.
+#: Before the first point all is thermal, after the last A(s) is below 1e-3 GHz.
+#: More points or levels change the probabilities after 20 µs by 0.002 at most.
 FIRST, LAST, POINTS = 0.3, 0.76, 24
 LEVELS = 16
 DENSE_QUBITS, MAX_QUBITS = 10, 16
@@ -62,14 +58,14 @@ class Levels(NamedTuple):
 
     energies: Tensor  # [points, levels], GHz, float64
     transitions: Tensor  # [points, levels, levels], Σ_i |<a|σz_i|b>|²
-    final: Tensor  # [levels, 2**n], |<x|a>|² at the last point, states in the order of all_states
+    final: Tensor  # [levels, 2**n], |<x|a>|² at the last point
 
 
 def levels(J: Tensor, h: Tensor, points: int = POINTS, count: int = LEVELS) -> Levels:
-    """Return the lowest levels of an Ising problem along the anneal, J ``[n, n]`` upper triangular and h ``[n]``."""
+    """Return the lowest levels along the anneal, for J ``[n, n]`` and h ``[n]``."""
     n = len(h)
     if n > MAX_QUBITS:
-        raise QubolearnError(f"levels of {n} qubits (limit {MAX_QUBITS}) take too long; use the Boltzmann limit")
+        raise QubolearnError(f"levels of {n} qubits (limit {MAX_QUBITS}) take long; use the Boltzmann limit")
     A, offset = from_ising(J[None].double(), h[None].double())
     ising = (all_energies(A) + offset[:, None])[0].cpu()
     count = min(count, len(ising))
@@ -87,9 +83,9 @@ def levels(J: Tensor, h: Tensor, points: int = POINTS, count: int = LEVELS) -> L
 
 
 def _transitions(vectors: Tensor) -> Tensor:
-    """Σ_i |<a|σz_i|b>|² of real, orthonormal levels ``[2**n, levels]`` -> ``[levels, levels]``.
+    """Return Σ_i |<a|σz_i|b>|² of real levels ``[2**n, levels]``.
 
-    σz is twice the projector onto 1, less the identity, so that half of the amplitudes suffices.
+    σz is twice the projector onto 1, less the identity: half of the amplitudes suffices.
     """
     size, levels = vectors.shape
     total = vectors.new_zeros(levels, levels)
@@ -110,7 +106,7 @@ def _flips(n: int) -> Tensor:
 
 
 def _lanczos(diagonal: Tensor, field: float, count: int, start: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the lowest eigenpairs of diag - field · Σ σx, from a first guess."""
+    """Return the lowest eigenpairs of diag - field · Σ σx."""
     from scipy.sparse.linalg import LinearOperator, eigsh
 
     weights, size = diagonal.numpy(), len(diagonal)
@@ -125,21 +121,21 @@ def _lanczos(diagonal: Tensor, field: float, count: int, start: Tensor) -> tuple
         return out
 
     H = LinearOperator((size, size), matvec=product, dtype=np.float64)
-    guess = start.numpy() + 1e-3 / np.sqrt(size)  # not orthogonal to any level by symmetry
+    guess = start.numpy() + 1e-3 / np.sqrt(size)  # not orthogonal to any level
     values, vectors = eigsh(H, k=count, which="SA", v0=guess, tol=1e-6, ncv=min(size, 5 * count // 2))
     order = values.argsort()
     return torch.from_numpy(values[order]), torch.from_numpy(vectors[:, order])
 
 
 def final_states(found: Levels, microseconds: Sequence[float], coupling: float | None = None) -> Tensor:
-    """Return the probability of every state after anneals of these times ``[times, 2**n]``; ``coupling`` is η."""
+    """Return probabilities ``[times, 2**n]`` after anneals; ``coupling`` is η."""
     eta = bath_coupling() if coupling is None else coupling
-    rates = _generator(found)
-    return torch.stack([_populations(found, 1000 * time * eta * rates) for time in microseconds]) @ found.final
+    rates = 1000 * eta * _generator(found)
+    return torch.stack([_populations(found, time * rates) for time in microseconds]) @ found.final
 
 
 def _generator(found: Levels) -> Tensor:
-    """W times the part of the anneal that each point stands for, for η = 1: ``[points, levels, levels]``."""
+    """Return W ``[points, levels, levels]`` times each point's part, for η = 1."""
     kT = MILLIKELVIN * GHZ_PER_MILLIKELVIN
     f = found.energies[:, None, :] - found.energies[:, :, None]  # [points, a, b]: E_b - E_a
     ratio = (f / kT).clamp(-500, 500)
@@ -151,7 +147,7 @@ def _generator(found: Levels) -> Tensor:
 
 
 def _populations(found: Levels, exponents: Tensor) -> Tensor:
-    """From the Boltzmann distribution at the first point through all of them: ``[levels]``."""
+    """Return populations ``[levels]`` after all points."""
     kT = MILLIKELVIN * GHZ_PER_MILLIKELVIN
     p = torch.softmax(-found.energies[0] / kT, 0)
     for step in torch.linalg.matrix_exp(exponents):
@@ -161,11 +157,11 @@ def _populations(found: Levels, exponents: Tensor) -> Tensor:
 
 @lru_cache(maxsize=1)
 def bath_coupling(bias: float = 0.1) -> float:
-    """η for which a single qubit of this bias, annealed for 20 µs, ends as if it froze at the published B."""
+    """Return η for which a qubit, annealed for 20 µs, ends at the published B."""
     found = levels(torch.zeros(1, 1), torch.tensor([bias]), points=20 * POINTS)
     wanted = 1 / (1 + np.exp(-FREEZE_OUT_GHZ * bias / (MILLIKELVIN * GHZ_PER_MILLIKELVIN)))
     rates = _generator(found)
-    low, high = -9.0, 1.0  # logarithms; stronger coupling freezes later, and so colder
+    low, high = -9.0, 1.0  # logarithms; stronger coupling freezes later, colder
     for _ in range(30):
         middle = (low + high) / 2
         frozen = _populations(found, 1000 * MICROSECONDS * 10**middle * rates)[0].item()
@@ -174,7 +170,7 @@ def bath_coupling(bias: float = 0.1) -> float:
 
 
 Options = Mapping[str, Any]
-#: Least share of the Boltzmann distribution that the levels of the master equation must hold, of any QUBO.
+#: Least share of the Boltzmann distribution that the levels must hold.
 COVERED = 0.98
 #: Closed anneals of more qubits take minutes.
 CLOSED_QUBITS = 16
@@ -196,11 +192,10 @@ def thermal(
     open_instances: int = 0,
     **run: Any,
 ) -> dict[str, Any]:
-    """Success of one anneal of learned QUBOs, or of QGM's, on a closed chip and in equilibrium at its temperature.
+    """Return the success of one anneal of learned QUBOs, or of QGM's.
 
-    ``frozen`` and ``end`` are Boltzmann distributions at the published freeze-out and at the anneal's end; ``open`` is
-    the master equation, on the first ``open_instances`` alone, 15 seconds each for 15 qubits. It is left
-    out where its few levels cannot hold what is populated.
+    ``frozen`` and ``end`` are Boltzmann distributions at the published freeze-out and at the end;
+    ``open`` is the master equation, unless its few levels cannot hold what is populated.
     """
     data = make_problem("randgraph", k=k).sample(instances, stream(seed, "test"), "test")
     if variant:
@@ -235,12 +230,11 @@ def thermal(
 
 
 def _boltzmann(ising: Ising, truth: list[Tensor], gigahertz: float) -> Tensor:
-    """Return the share of the true solutions of each QUBO ``[batch]``."""
     return torch.stack([boltzmann(ising, i, gigahertz)[codes].sum() for i, codes in enumerate(truth)])
 
 
 def _covered(ising: Ising, count: int) -> float:
-    """Return the share of the Boltzmann distribution at the freezing point that the master equation's levels cover."""
+    """Return the share of the distribution that the levels cover."""
     shares = [boltzmann(ising, i, FREEZE_OUT_GHZ).topk(LEVELS).values.sum().item() for i in range(count)]
     return min(shares, default=0.0)
 
@@ -252,7 +246,6 @@ def _summary(success: Tensor) -> dict[str, Any]:
 
 
 def _open(ising: Ising, truth: list[Tensor], count: int) -> dict[str, Any]:
-    """Return results of the master equation at the paper's anneal."""
     rows = []
     for index in range(count):
         states = final_states(levels(ising.J[index], ising.h[index]), [MICROSECONDS])
@@ -260,7 +253,7 @@ def _open(ising: Ising, truth: list[Tensor], count: int) -> dict[str, Any]:
     return _summary(torch.stack(rows))
 
 
-#: Energies this close, as a share of the range of all, are one energy up to rounding.
+#: Energies this close, as a share of their range, are one.
 SAME_ENERGY = 1e-10
 
 
@@ -272,10 +265,9 @@ class Ising(NamedTuple):
 
 
 def programmed(A: Tensor, annealer: QuantumAnnealing, embedding: Embedding | None = None) -> Ising:
-    """QUBOs A ``[batch, n, n]`` scaled to the chip's ranges, with the control errors that the annealer would draw.
+    """Return A ``[batch, n, n]`` scaled to the chip's ranges, with control errors.
 
-    With an embedding, scale and errors are those of its qubits, and the problem is that of the states in which no chain
-    is broken. On the chip chains break too, so that this is the best that can become of them.
+    With an embedding, scale and errors are those of its qubits, and no chain is broken.
     """
     J, h, _ = to_ising(A.double())
     if embedding is not None:
@@ -293,14 +285,14 @@ def programmed(A: Tensor, annealer: QuantumAnnealing, embedding: Embedding | Non
 
 
 def boltzmann(problem: Ising, index: int, gigahertz: float, millikelvin: float = MILLIKELVIN) -> Tensor:
-    """Return p of all states ``[2**n]`` of one problem, where B is ``gigahertz``, in the order of all_states."""
+    """Return p of all states ``[2**n]`` of one problem at this B."""
     A, _ = from_ising(problem.J[index : index + 1], problem.h[index : index + 1])
     exponent = all_energies(A)[0].mul_(-gigahertz / (2 * millikelvin * GHZ_PER_MILLIKELVIN))
     return torch.softmax(exponent, 0)
 
 
 def ground_states(A: Tensor) -> Tensor:
-    """Return codes of the lowest states of one QUBO ``[n, n]``, up to rounding."""
+    """Return codes of the lowest states of a QUBO ``[n, n]``."""
     energy = all_energies(A[None].double())[0]
     low, high = energy.aminmax()
     return (energy <= low + SAME_ENERGY * (high - low)).nonzero()[:, 0]

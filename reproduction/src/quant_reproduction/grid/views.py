@@ -1,4 +1,4 @@
-"""Entries of the grid, their quick versions, and the tables made of their records."""
+"""Entries of the grid, and the tables made of their records."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Unit = Literal["%", "degrees", "qubits", "mean qubits", "count", "seconds"]
 DIGITS: Mapping[str, int] = {"%": 2, "degrees": 2, "qubits": 0, "mean qubits": 1, "count": 0, "seconds": 2}
 
 
-#: What the packed scores of a record are: problems are scored by one of these.
+#: What the packed scores of a record are.
 SCORED = ("accuracy", "degrees")
 
 
 class Place(NamedTuple):
-    """The place of a record's test in a table: the one under ``metrics[label]``, each metric's name with a suffix."""
+    """The place of ``metrics[label]`` in a table; names have a suffix."""
 
     row: str
     column: str
@@ -33,15 +33,17 @@ Places = Callable[[Job], Iterable[Place]]
 
 
 def by_job(*labels: str) -> Places:
-    """Return one cell per job, in its own row and column, for the first of these tests that it has."""
+    """Return one cell per job, for the first of these tests that it has."""
     return lambda job: [Place(job.row, job.column, label) for label in labels]
 
 
 PLAIN = by_job("exhaustive")
 
 
-def conditions(row: str, shown: Mapping[str, str], always: Collection[str] = (), only: Collection[str] = ()) -> Places:
-    """Return one row per test condition of the jobs of one row, and of columns in ``always`` of every row."""
+def conditions(
+    row: str, shown: Mapping[str, str], always: Collection[str] = (), only: Collection[str] = ()
+) -> Places:
+    """Return one row per test condition of one row, and of ``always``."""
 
     def places(job: Job) -> Iterable[Place]:
         if (job.row != row and job.column not in always) or (only and job.column not in only):
@@ -52,20 +54,20 @@ def conditions(row: str, shown: Mapping[str, str], always: Collection[str] = (),
 
 
 def chosen_columns(shown: Mapping[str, tuple[str, str]]) -> Places:
-    """Return some columns of jobs under other names: column -> (shown name, label of the test)."""
+    """Return columns under other names: column -> (name, label)."""
     return lambda job: [Place(job.row, *shown[job.column])] if job.column in shown else []
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The content of one place of a table: values over seeds, for one or more metrics."""
+    """The content of a place: values over seeds, by metric."""
 
     values: tuple[tuple[float, ...], ...]  # one tuple per metric
     unit: Unit
-    records: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)  # behind the values, in their order
+    records: tuple[Mapping[str, Any], ...] = ()  # behind the values, in their order
     instances: tuple[int, ...] = ()  # behind each value, if records have them
-    scores: tuple[str, ...] = field(default=(), repr=False)  # packed, of the first metric; one per value, or none
-    deviations: tuple[float, ...] = ()  # of the first metric over the instances; one per value, or none
+    scores: tuple[str, ...] = ()  # packed, of the first metric
+    deviations: tuple[float, ...] = ()  # of the first metric over instances
 
     @property
     def shown(self) -> tuple[tuple[float, ...], ...]:
@@ -80,7 +82,7 @@ class Cell:
         return statistics.mean(times) if times else 0.0
 
     def text(self) -> str:
-        """Return mean ± standard deviation over the seeds, metric by metric."""
+        """Return mean ± standard deviation over the seeds."""
         return " / ".join(_text(values, DIGITS[self.unit]) for values in self.shown)
 
 
@@ -90,7 +92,7 @@ def _text(values: Sequence[float], digits: int) -> str:
 
 
 def rows_and_columns(cells: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
-    """Return the names of a table's rows and columns, each once, in their order."""
+    """Return the names of rows and columns, each once, in order."""
     rows, columns = zip(*cells, strict=True)
     return list(dict.fromkeys(rows)), list(dict.fromkeys(columns))
 
@@ -107,7 +109,7 @@ class _Value(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """A table of an entry. Its name is that of ``<!-- table: NAME -->``, and of the paper's numbers next to it."""
+    """A table of an entry, named as in ``<!-- table: NAME -->``."""
 
     name: str
     title: str
@@ -115,20 +117,20 @@ class View:
     unit: Unit = "%"
     better: Literal["higher", "lower"] = "higher"
     places: Places = PLAIN
-    deviation: str = ""  # the metric that holds the first one's standard deviation over instances
+    deviation: str = ""  # the metric with the first one's deviation
 
     def cells(self, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], Cell]:
-        """Return cells by (row, column), over the outcomes that have a record with these metrics."""
+        """Return cells by (row, column), of records with these metrics."""
         found: dict[tuple[str, str], list[_Value]] = {}
-        for job, record in [(outcome.job, outcome.record) for outcome in outcomes if outcome.record is not None]:
-            for place in self.places(job):
-                value = self._value(job, record, place)
+        for outcome in (each for each in outcomes if each.record is not None):
+            for place in self.places(outcome.job):
+                value = self._value(outcome.job, outcome.record or {}, place)
                 if value is not None:
                     found.setdefault((place.row, place.column), []).append(value)
         return {place: self._cell(all_of_it) for place, all_of_it in found.items()}
 
     def _value(self, job: Job, record: Mapping[str, Any], place: Place) -> _Value | None:
-        """Return a record's values with those of single instances; records do not store the error of a deviation."""
+        """Return a record's values with those of single instances."""
         test = record["metrics"].get(place.label, {})
         names = [name + place.suffix for name in self.metrics]
         try:
@@ -147,13 +149,13 @@ class View:
             ) from error
 
     def _cell(self, found: Sequence[_Value]) -> Cell:
-        records, values, counts, scores, deviations = zip(*found, strict=True)
-        whole = scores if all(scores) else ()
+        records, by_record, counts, scores, deviations = zip(*found, strict=True)
+        values, instances = tuple(zip(*by_record, strict=True)), tuple(filter(None, counts))
         spreads = deviations if None not in deviations else ()
-        return Cell(tuple(zip(*values, strict=True)), self.unit, records, tuple(filter(None, counts)), whole, spreads)
+        return Cell(values, self.unit, records, instances, scores if all(scores) else (), spreads)
 
 
-#: Seeds of every cell of a full run, and of those whose shapes or images are split: every seed has its own split.
+#: Seeds of every cell of a full run, and of those that split shapes or images.
 SEEDS, SPLITS = 3, 5
 #: The paper's methods.
 METHODS = ("quant", "diag", "pure")
@@ -163,30 +165,30 @@ LEARNED = ("sudoku", "visual-sudoku", "willow10", "scene", "snakes")
 
 @dataclass(frozen=True)
 class Entry:
-    """One item, the paper's or ours: its cells, and the tables and figures made from their records."""
+    """One item: its cells, and the tables and figures made of them."""
 
     title: str
-    paper: str  # place in the paper: "Table 1a", "Figure 5b"; "" if beyond the paper
+    paper: str  # "Table 1a", "Figure 5b"; "" if beyond the paper
     cells: Sequence[Job]  # of the full grid, at seed 0
     views: tuple[View, ...] = ()
     figures: tuple[str, ...] = ()  # labels in a record's metrics that hold a figure
     data: str = ""  # the dataset that it needs: a folder in QUBOLEARN_DATA
-    one_seed: bool = False  # a figure shows one
-    splits: int = 0  # seeds of a full run, where every seed is a split and more than usual are wanted
-    more: Mapping[str, int] = field(default_factory=dict)  # column -> seeds, where more than usual are wanted
-    once: Sequence[Job] = ()  # cells that are the same for every seed; a quick run has none
+    one_seed: bool = False  # as of all figures
+    splits: int = 0  # seeds of a full run, if every seed is a split
+    more: Mapping[str, int] = field(default_factory=dict)  # column -> seeds, if more than usual
+    once: Sequence[Job] = ()  # cells that are the same for every seed
     generated: bool = False  # a quick run generates its data
     quick_rows: tuple[str, ...] = ()  # of a quick run; empty for all
 
     def jobs(self, seeds: int, quick: bool) -> list[Job]:
-        """Return every cell for every seed; a quick run has some of the rows, shortened."""
+        """Return every cell for every seed; a quick run has fewer."""
         cells = [shortened(each) for each in self.cells if each.row in (self.quick_rows or [each.row])]
         made = [] if quick else [*self.once]
         for each in cells if quick else self.cells:
-            splits = self.splits or (SPLITS if each.options.get("problem", {}).get("split_seed", 0) > 0 else 0)
-            splits = self.more.get(each.column, splits)
+            own = SPLITS if each.options.get("problem", {}).get("split_seed", 0) > 0 else 0
+            splits = self.more.get(each.column, self.splits or own)
             more = splits if splits and seeds >= SEEDS else seeds
-            made += [of_seed(each, seed) for seed in range(1 if self.one_seed else more)]
+            made += [of_seed(each, seed) for seed in range(1 if self.one_seed or self.figures else more)]
         return made
 
     def needs(self, quick: bool) -> str:
@@ -203,7 +205,7 @@ def cell(item: str, row: str, column: str, task: str = "train", **options: Any) 
 
 
 def of_seed(job: Job, seed: int) -> Job:
-    """Return a cell's job for another seed; if its problem has a split, each seed uses another split."""
+    """Return a cell's job for another seed, and its split."""
     options = dict(job.options)
     if seed and options.get("problem", {}).get("split_seed", 0):  # 0 is one split for all
         options["problem"] = {**options["problem"], "split_seed": options["problem"]["split_seed"] + seed}
@@ -211,7 +213,7 @@ def of_seed(job: Job, seed: int) -> Job:
 
 
 def shortened(job: Job) -> Job:
-    """Return a short version of a job: tens of training steps, few instances and reads, every fourth test."""
+    """Return a short version of a job: tens of steps, every fourth test."""
     options = dict(job.options)
     if "problem" in options:  # a smaller pool to draw from
         small = {"pointset": {"rotations": 10}, "rotation": {"draws": 2}}.get(options["problem"]["name"], {})
@@ -239,6 +241,8 @@ def shortened(job: Job) -> Job:
 
 
 def _fewer_reads(solvers: Any) -> Any:
+    if isinstance(solvers, str):
+        return solvers.replace("reads=1000", "reads=100")
     if isinstance(solvers, Mapping):
         return {name: _fewer_reads(spec) for name, spec in solvers.items()}
-    return solvers.replace("reads=1000", "reads=100") if isinstance(solvers, str) else [*map(_fewer_reads, solvers)]
+    return [*map(_fewer_reads, solvers)]

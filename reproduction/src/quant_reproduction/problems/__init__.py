@@ -1,4 +1,4 @@
-"""Problems of the paper and of the experiments beyond it, registered as entry points ``qubolearn.problems``."""
+"""Problems, registered as entry points ``qubolearn.problems``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qubolearn.random import derive_seed
 
 
 def check_range(problem: Any, low: float, high: float, *names: str) -> None:
-    """Raise unless these options of a problem are from ``low`` to ``high``."""
+    """Raise unless these options are from ``low`` to ``high``."""
     for name in names:
         value = getattr(problem, name)
         if not low <= value <= high:
@@ -27,9 +27,9 @@ def split_by_class(
     alike: np.ndarray[Any, Any] | None = None,
     pools: Mapping[str, Sequence[int]] | None = None,
 ) -> dict[str, list[int]]:
-    """Return disjoint indices into ``classes`` for each split of ``sizes``, seeded by name and number.
+    """Return disjoint indices into ``classes`` for each split of ``sizes``.
 
-    Shapes are shuffled within their class, and each split in turn takes evenly spaced ones of the rest, or of its pool.
+    Shapes are shuffled within their class, and each split takes evenly spaced ones of the rest.
     Copies (``alike``, ``[N, N]``) of a chosen shape are in no later split.
     """
     shuffled = np.random.default_rng(derive_seed(number, name, "splits")).permutation(len(classes))

@@ -1,10 +1,7 @@
 """Angles as bits, rotations and their distances, and Euler angles in stages.
 
-An angle in [low, high] is one of 2ᵇ equal bins. The bin's number has b bits, most significant first, in plain binary or
-in Gray code, where neighboring bins differ in one bit. Angles are radians; errors are degrees.
-
-R = R_z(α) R_y(β) R_x(γ). With H = Σ x yᵀ and x = R y, R_z(α)ᵀH is the covariance of the same clouds with α = 0, so a
-stage can find one angle and undo it in the covariance alone.
+Angles are radians; errors are degrees. R = R_z(α) R_y(β) R_x(γ). With H = Σ x yᵀ and x = R y, R_z(α)ᵀH is the
+covariance of the same clouds with α = 0, so a stage can undo its angle in the covariance alone.
 
 AQM finds the planar rotation R = Σ_k q_k Q_k that brings a template y to a reference x, with bits q_k and the basis
 Q_k = w·C, w in {0.5, 0.2, 0.1, 0.1, 0.05}, C in {I, M, -I, -M}, M the quarter turn. The cost Σ |x_n - R y_m|² over
@@ -45,13 +42,13 @@ def bits_to_index(x: Tensor, encoding: Encoding = "binary") -> Tensor:
     bits = x.shape[-1]
     digits = x.round().long()
     if encoding == "gray":
-        digits = digits.cumsum(-1) & 1  # bit i of the number is the parity of bits 0 ... i of its Gray code
+        digits = digits.cumsum(-1) & 1  # parities of the Gray code
     return (digits << torch.arange(bits - 1, -1, -1, device=x.device)).sum(-1)
 
 
 @dataclass(frozen=True)
 class AngleBins:
-    """Angles in [low, high] as one of 2**bits equal bins, decoded as the bin's center."""
+    """Angles in [low, high] as 2**bits equal bins, decoded as centers."""
 
     low: float
     high: float
@@ -62,7 +59,7 @@ class AngleBins:
         if not 1 <= self.bits <= MAX_BITS:
             raise QubolearnError(f"expected 1 to {MAX_BITS} bits for an angle, got {self.bits}")
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise QubolearnError(f"expected an increasing finite range of angles, got {self.low} to {self.high}")
+            raise QubolearnError(f"expected an increasing range of angles, got {self.low} to {self.high}")
         if self.encoding not in ("binary", "gray"):
             raise unknown_name("encoding", self.encoding, ("binary", "gray"))
 
@@ -72,7 +69,7 @@ class AngleBins:
         return (self.high - self.low) / (1 << self.bits)
 
     def encode(self, angle: Tensor) -> Tensor:
-        """Convert angles ``[...]`` to bits ``[..., bits]``; ``high`` itself is in the last bin."""
+        """Convert angles ``[...]`` to bits ``[..., bits]``."""
         slack = 1e-6 * (self.high - self.low)  # of float32
         outside = ~((angle >= self.low - slack) & (angle <= self.high + slack))  # NaN is outside too
         if bool(outside.any()):
@@ -82,13 +79,13 @@ class AngleBins:
         return index_to_bits(index, self.bits, self.encoding)
 
     def decode(self, x: Tensor) -> Tensor:
-        """Convert bits ``[..., bits]`` to the centers of their bins ``[...]``, float32."""
+        """Convert bits ``[..., bits]`` to centers of bins ``[...]``."""
         if x.shape[-1:] != (self.bits,):
             raise QubolearnError(f"expected x of shape [..., {self.bits}], got {list(x.shape)}")
         return (self.low + (bits_to_index(x, self.encoding).double() + 0.5) * self.width).float()
 
     def soft_targets(self, x: Tensor, sigma: float) -> SoftTargets:
-        """Return the bins around x ``[batch, bits]`` and their weights, a Gaussian of ``sigma`` bins, of sum 1."""
+        """Return the bins around x ``[batch, bits]`` and their Gaussian weights."""
         reach = min(math.ceil(3 * sigma), 2**self.bits - 1)
         offset = torch.arange(-reach, reach + 1, device=x.device)
         index = bits_to_index(x, self.encoding)[:, None] + offset
@@ -99,7 +96,7 @@ class AngleBins:
 
 
 def geodesic_so2(angle: Tensor, other: Tensor) -> Tensor:
-    """Return the distance of two plane rotations by angles ``[...]`` in degrees, in [0, 180]."""
+    """Return degrees between plane rotations by angles ``[...]``, in [0, 180]."""
     return torch.rad2deg((torch.remainder(angle - other + math.pi, 2 * math.pi) - math.pi).abs())
 
 
@@ -119,7 +116,7 @@ def rotation_2d(angle: Tensor) -> Tensor:
 
 
 def rotation_3d(angle: Tensor, axis: int) -> Tensor:
-    """Return rotations ``[..., 3, 3]`` by angles ``[...]`` about the axis 0, 1 or 2 (x, y, z)."""
+    """Return rotations ``[..., 3, 3]`` by angles ``[...]`` about an axis."""
     plane = rotation_2d(angle)
     i, j = (axis + 1) % 3, (axis + 2) % 3
     R = torch.eye(3, dtype=plane.dtype, device=plane.device).repeat(*angle.shape, 1, 1)
@@ -142,7 +139,7 @@ def cross_covariance(p: Tensor) -> Tensor:
 
 
 def advance(p: Tensor, stage: Stage, angle: Tensor) -> Tensor:
-    """Return p ``[batch, 9 or 36]`` of the same clouds after undoing one stage's angle ``[batch]``."""
+    """Return p ``[batch, 9 or 36]`` after undoing one stage's angle ``[batch]``."""
     H = cross_covariance(p)
     Q = rotation_3d(angle.to(p), AXES[stage]).mT
     if p.shape[1] == 9:
@@ -152,7 +149,7 @@ def advance(p: Tensor, stage: Stage, angle: Tensor) -> Tensor:
 
 
 def solve_stages(predictors: Sequence[Callable[[Tensor], Tensor]], p: Tensor) -> Tensor:
-    """Predict α, β, γ in turn, ``[batch, 3]``; each predictor maps p ``[batch, m]`` to its angle ``[batch]``."""
+    """Predict α, β, γ in turn, ``[batch, 3]``, each from p ``[batch, m]``."""
     if len(predictors) != len(STAGES):
         raise QubolearnError(f"expected three predictors, for {', '.join(STAGES)}, got {len(predictors)}")
     angles = []
@@ -179,7 +176,7 @@ def best_clouds(options: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"loss": loss, "schedule": "cosine", "fresh": True, "weight_mlp": 0.0, **size}
 
 
-#: (cos, sin) parts of the 20 basis elements: R = c·I + s·M with c = Σ q_k BASIS[k, 0], s = Σ q_k BASIS[k, 1].
+#: (cos, sin) parts of the basis: c = Σ q_k BASIS[k, 0], s = Σ q_k BASIS[k, 1].
 TURNS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
 BASIS = torch.cat([weight * TURNS for weight in (0.5, 0.2, 0.1, 0.1, 0.05)])
 MAX_DISTANCES = {"cpu": 2**19, "cuda": 2**26}  # per chunk; those of a CPU fit its cache
@@ -191,21 +188,22 @@ class PairMoments(NamedTuple):
     xx: Tensor  # [batch], |x|²
     yy: Tensor  # [batch], |y|²
     dot: Tensor  # [batch], x·y
-    cross: Tensor  # [batch], y×x = x·My; atan2(cross, dot) is the best rotation of y onto its neighbors
+    cross: Tensor  # [batch], y×x = x·My; atan2(cross, dot) turns y best
     x: Tensor  # [batch, 2]
     y: Tensor  # [batch, 2]
 
 
 def check_clouds(template: Tensor, reference: Tensor, dimensions: int) -> None:
-    """Raise unless both are finite and not empty: ``[batch, points, dimensions]``."""
+    """Raise unless both are finite: ``[batch, points, dimensions]``."""
     for name, cloud in (("template", template), ("reference", reference)):
         shape = list(cloud.shape)
         if cloud.ndim != 3 or shape[2] != dimensions or not cloud.dtype.is_floating_point:
-            raise QubolearnError(f"expected {name} [batch, points, {dimensions}] in floats, got {cloud.dtype} {shape}")
+            wanted = f"{name} [batch, points, {dimensions}] in floats"
+            raise QubolearnError(f"expected {wanted}, got {cloud.dtype} {shape}")
         if shape[1] == 0 or not bool(torch.isfinite(cloud).all()):
             raise QubolearnError(f"expected finite coordinates and at least 1 point in {name}, got {shape}")
     if len(template) != len(reference):
-        raise QubolearnError(f"expected as many templates as references, got {len(template)} and {len(reference)}")
+        raise QubolearnError(f"{len(template)} templates and {len(reference)} references; expected as many")
 
 
 def pair_moments(
@@ -215,9 +213,9 @@ def pair_moments(
     template_counts: Tensor | None = None,
     reference_counts: Tensor | None = None,
 ) -> PairMoments:
-    """Return the moments of the pairs of each template point with its nearest reference points.
+    """Return moments of template points and their nearest reference points.
 
-    Clouds are ``[batch, m, 2]`` and ``[batch, n, 2]``; only the first ``counts`` ``[batch]`` points of each are real.
+    Only the first ``counts`` ``[batch]`` points of each cloud are real.
     """
     counts = []
     for cloud, given in ((template, template_counts), (reference, reference_counts)):
@@ -238,27 +236,28 @@ def _means(y: Tensor, x: Tensor, y_counts: Tensor, x_counts: Tensor, k: int) -> 
     if batch > rows:
         chunks = [slice(start, start + rows) for start in range(0, batch, rows)]
         return torch.cat([_means(y[part], x[part], y_counts[part], x_counts[part], k) for part in chunks])
-    distance = (y[:, :, None] - x[:, None]).square().sum(-1)  # [batch, m, n]; cdist loses digits
+    distance = (y[:, :, None] - x[:, None]).square().sum(-1)  # cdist loses digits
     unreal = torch.arange(n, device=y.device) >= x_counts[:, None]
     near = distance.masked_fill_(unreal[:, None], torch.inf).topk(k, largest=False).indices
     u, v = x.gather(1, near.flatten(1)[..., None].expand(-1, -1, 2)).reshape(batch, m, k, 2).unbind(-1)
     y0, y1 = (part.expand_as(u) for part in y[:, :, None].unbind(-1))
-    pairs = torch.stack([u * u + v * v, y0 * y0 + y1 * y1, u * y0 + v * y1, v * y0 - u * y1, u, v, y0, y1], -1)
+    products = [u * u + v * v, y0 * y0 + y1 * y1, u * y0 + v * y1, v * y0 - u * y1]
+    pairs = torch.stack([*products, u, v, y0, y1], -1)
     real = torch.arange(m, device=y.device) < y_counts[:, None]
     return (pairs.mean(2) * real[..., None]).sum(1) / y_counts[:, None]
 
 
 def aqm_matrix(numbers: Tensor) -> Tensor:
-    """Return P ``[..., 21, 21]`` for (xx, yy, dot, cross) ``[..., 4]``; row 0 is the fixed qubit."""
+    """Return P ``[..., 21, 21]`` for (xx, yy, dot, cross) ``[..., 4]``."""
     expansion = aqm_expansion().to(numbers.device, numbers.dtype)
     return (numbers @ expansion).reshape(*numbers.shape[:-1], 21, 21)
 
 
 def pair_features(numbers: Tensor) -> Tensor:
-    """Transform (xx, yy, dot, cross) ``[..., 4]`` to four numbers of similar size ``[..., 4]``, without loss.
+    """Transform (xx, yy, dot, cross) ``[..., 4]`` to numbers of similar size.
 
-    They are the angle that aligns the pairs, and the logarithms of their mean squared distance, of |x|² over |y|², and
-    of |y|². The distance is a small difference of large entries of P, which a network needs many steps to find.
+    They are the angle that aligns the pairs, and logarithms of their mean squared distance,
+    of |x|² / |y|² and of |y|².
     """
     xx, yy, dot, cross = numbers.unbind(-1)
     distance = (xx - 2 * dot + yy).clamp_min(0) / yy

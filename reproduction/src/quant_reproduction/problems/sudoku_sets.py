@@ -1,6 +1,6 @@
 """Published sets of Sudokus of size 9, from the compact ``sudoku9.npz``.
 
-They are those of Recurrent Relational Networks (Palm et al., NeurIPS 2018) and of SATNet (Wang et al., ICML 2019).
+Recurrent Relational Networks (Palm et al., NeurIPS 2018); SATNet (Wang et al., ICML 2019).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from qubolearn.problems.sudoku_grids import keeps_rules
 SetName = Literal["satnet", "rrn"]
 COMPACT = "sudoku9.npz"
 REMEDY = "docs/data.md has its source"
-#: Held-out puzzles of SATNet's set for testing, and of its training puzzles for validation.
+#: Held-out puzzles of SATNet's set for testing, and for validation.
 TESTED, VALIDATED = 1000, 500
 
 
 @dataclass(frozen=True)
 class SudokuSet(Sudoku):
-    """Sudokus of a published set, in random order; none is repeated before all were drawn."""
+    """Sudokus of a published set; none repeats before all were drawn."""
 
     name: ClassVar[str] = "sudoku-set"
 
@@ -40,7 +40,7 @@ class SudokuSet(Sudoku):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.set != "generated" and self.size != 9:
-            raise QubolearnError(f"expected size=9 for set={self.set!r}, got {self.size}; use set='generated'")
+            raise QubolearnError(f"set={self.set!r} has size=9, got {self.size}; use set='generated'")
 
     def available(self, split: Split) -> int | None:
         return None if self.set == "generated" else len(self._known(split).puzzles)
@@ -52,18 +52,17 @@ class SudokuSet(Sudoku):
         return known.rows(draw_rows(torch.arange(len(known.puzzles)), count, generator))
 
     def _known(self, split: Split) -> Sudokus:
-        """Return the puzzles of a split with the requested number of hints."""
         assert self.set != "generated"
         known = load_set(self.set)[split]
         if self.hints is not None:
             known = known.rows((known.puzzles > 0).sum(1) == self.hints)
         if not len(known.puzzles):
-            raise QubolearnError(f"set={self.set!r} has no {split} puzzles with hints={self.hints}; change hints")
+            raise QubolearnError(f"{self.set} has no {split} puzzles with hints={self.hints}; change hints")
         return known
 
 
 def load_set(name: SetName) -> dict[Split, Sudokus]:
-    """Load the splits of a set; the first 1,000 of SATNet's puzzles are for testing."""
+    """Load the splits of a set; SATNet's first 1,000 are for testing."""
     return _load(name, data_folder("sudoku", REMEDY))
 
 
@@ -78,7 +77,7 @@ def _load(name: SetName, folder: Path) -> dict[Split, Sudokus]:
 
 
 def check_sudokus(puzzles: Tensor, solutions: Tensor, what: str = "Sudokus") -> Sudokus:
-    """Return puzzles and solutions ``[count, cells]``; raise if one breaks the rules or its own hints."""
+    """Return puzzles and solutions ``[count, cells]``; raise if one is wrong."""
     if puzzles.ndim != 2 or puzzles.shape != solutions.shape:
         raise QubolearnError(
             f"{what}: expected puzzles and solutions [count, cells], got {list(puzzles.shape)}, {list(solutions.shape)}"
@@ -93,7 +92,8 @@ def check_sudokus(puzzles: Tensor, solutions: Tensor, what: str = "Sudokus") -> 
 def _read_compact(path: Path, name: SetName) -> tuple[Sudokus, Sudokus]:
     parts = {"satnet": 2} if name == "satnet" else {"rrn_validation": 2, "rrn_test": 3}
     required = {f"{part}_{kind}": ("iu", n) for part, n in parts.items() for kind in ("puzzle", "solution")}
-    arrays = {key: torch.from_numpy(a.astype(np.int64)).reshape(-1, 81) for key, a in load_npz(path, required).items()}
+    read = load_npz(path, required).items()
+    arrays = {key: torch.from_numpy(a.astype(np.int64)).reshape(-1, 81) for key, a in read}
     found = [check_sudokus(arrays[f"{p}_puzzle"], arrays[f"{p}_solution"], f"{path}: {p}") for p in parts]
     if name == "satnet":
         return found[0].rows(slice(TESTED, None)), found[0].rows(slice(TESTED))

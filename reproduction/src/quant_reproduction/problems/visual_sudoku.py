@@ -1,7 +1,6 @@
-"""Visual Sudoku: hints are images of digits, and a reader's probabilities are biases in addition to the rules.
+"""Visual Sudoku: a reader's probabilities of digits are biases.
 
-A reader that is correct for 99 of 100 digits reads two of three puzzles of 36 hints without error. The grid of lowest
-energy under rules and biases corrects it: it is the most probable grid that satisfies the rules.
+The grid of lowest energy is the most probable one that satisfies the rules.
 """
 
 from __future__ import annotations
@@ -38,10 +37,9 @@ LEARNED = 700
 
 @dataclass(frozen=True)
 class VisualSudoku(SudokuSet):
-    """Sudokus whose hints are images: p is -log of the reader's probability of each digit, 0 for empty cells.
+    """Sudokus of images: p is -log of the reader's probabilities.
 
-    The positions of the images and one digit per cell are given; the rules are learned from solved grids. Images of the
-    test split are in no other split. An answer is correct if it is the grid of the puzzle.
+    The images' places and one digit per cell are given; the rules are learned.
     """
 
     name: ClassVar[str] = "visual-sudoku"
@@ -81,27 +79,28 @@ class VisualSudoku(SudokuSet):
         return {"accuracy": right.all(1).float(), "cells": right.float().mean(1), "read": read.float()}
 
     def shown(self, p: Tensor) -> Tensor:
-        """Return the most probable digit of every image ``[batch, cells]``, 0 without one."""
+        """Return the most probable digits ``[batch, cells]``, or 0."""
         costs = p.reshape(len(p), -1, self.size)
         return torch.where((costs == 0).all(2), 0, costs.argmin(2) + 1)
 
     def remarks(self, answer: Tensor, p: Tensor) -> list[str]:
-        """Return whether each answer satisfies the rules, and how many images it reads differently than the reader."""
+        """Return whether answers keep the rules, and reread images."""
         seen = self.shown(p)
         other = ((seen != answer) & (seen > 0)).sum(1).tolist()
         good = super().score(answer, Instances(torch.zeros_like(answer), p, answer))["accuracy"].tolist()
-        return [f"{'solved' if ok else 'not solved'}, {n} images reread" for ok, n in zip(good, other, strict=True)]
+        said = ["solved" if ok else "not solved" for ok in good]
+        return [f"{word}, {n} images reread" for word, n in zip(said, other, strict=True)]
 
 
 def reader_costs(scores: Tensor, shown: Tensor, size: int) -> Tensor:
-    """Convert probabilities of the digits 0 to 9 ``[batch, cells, 10]`` to p ``[batch, cells * size]``."""
+    """Convert probabilities ``[batch, cells, 10]`` to p ``[batch, cells * size]``."""
     costs = -scores[:, :, 1 : size + 1].clamp_min(MIN_PROBABILITY).log()
     return torch.where(shown[:, :, None], costs, 0.0).flatten(1)
 
 
 @cache
 def scores_of_digits() -> tuple[Tensor, Tensor]:
-    """Return probabilities ``[count, 10]`` of scikit-learn's images that the reader did not see, and their labels."""
+    """Return probabilities ``[count, 10]`` of unseen images, and labels."""
     try:
         from sklearn.datasets import load_digits
         from sklearn.neural_network import MLPClassifier
@@ -116,7 +115,7 @@ def scores_of_digits() -> tuple[Tensor, Tensor]:
 
 
 def digit_scores(reader: str, split: Split) -> tuple[Tensor, Tensor]:
-    """Return a reader's probabilities ``[images, 10]`` and the labels; a tenth of the images is not for the test."""
+    """Return a reader's probabilities ``[images, 10]`` and the labels."""
     scores, labels = scores_of_digits() if reader == "digits" else _mnist_scores()
     order = torch.randperm(len(labels), generator=stream(0, "pictures"))
     part = order[len(order) // 10 :] if split == "test" else order[: len(order) // 10]
@@ -128,26 +127,28 @@ def _mnist_scores() -> tuple[Tensor, Tensor]:
     path = data_folder("sudoku") / "mnist_test_scores.npz"
     arrays = load_npz(path, {"scores": ("f", 2), "label": ("iu", 1)})
     scores, labels = torch.tensor(arrays["scores"]).float(), torch.tensor(arrays["label"].astype("int64"))
-    if scores.shape != (len(labels), 10) or not ((labels >= 0) & (labels < 10)).all() or bool((scores < 0).any()):
+    valid = ((labels >= 0) & (labels < 10)).all() and not (scores < 0).any()
+    if scores.shape != (len(labels), 10) or not valid:
         raise QubolearnError(f"{path}: expected scores [{len(labels)}, 10], got {list(scores.shape)}")
     return scores, labels
 
 
 def _images(puzzles: Tensor, labels: Tensor, generator: Generator) -> Tensor:
-    """Draw an image of each cell's digit ``[batch, cells]``; empty cells get any."""
+    """Draw an image of each cell's digit ``[batch, cells]``."""
     order = labels.argsort(stable=True)
     number = torch.bincount(labels, minlength=10)
     first = number.cumsum(0) - number
     if int(number[1 : int(puzzles.max()) + 1].min()) < 1:
         raise QubolearnError(f"expected images of every digit from 0 to 9, got {number.tolist()}")
-    pick = (torch.rand(puzzles.shape, generator=generator) * number[puzzles]).long().clamp_max(number[puzzles] - 1)
+    pick = (torch.rand(puzzles.shape, generator=generator) * number[puzzles]).long()
+    pick = pick.clamp_max(number[puzzles] - 1)
     return order[first[puzzles] + pick.clamp_min(0)]
 
 
 def most_probable_grid(
     costs: Sequence[Sequence[float] | None], clashes: Sequence[int] | None = None
 ) -> tuple[float, list[int]] | None:
-    """Return the cost and the cheapest grid under the rules, or None; costs are of each digit, None for empty cells."""
+    """Return the cost and the cheapest grid under the rules, or None."""
     size = math.isqrt(len(costs))
     clashes, bits = clashes or rule_clashes(size), len(costs) * size
     pairs = np.array([(i, j) for i in range(bits) for j in range(i - i % size) if clashes[i] >> j & 1])

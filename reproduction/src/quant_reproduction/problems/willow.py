@@ -1,7 +1,7 @@
-"""Willow: match keypoints of two real images of one class, by AlexNet features and by geometry.
+"""Willow: match keypoints of two real images of one class.
 
-Geometry follows Torresani, Kolmogorov, Rother (ECCV 2008): edge i -> j of one image fits edge a -> b of the other if
-they have similar directions and lengths.
+Geometry follows Torresani, Kolmogorov, Rother (ECCV 2008): edge i -> j of one image fits edge
+a -> b of the other if they have similar directions and lengths.
 """
 
 from __future__ import annotations
@@ -15,15 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
+from quant_reproduction.datasets import willow as dataset
 from quant_reproduction.datasets.files import cached_data, data_folder
-from quant_reproduction.datasets.willow import (
-    KEYPOINTS,
-    WillowImages,
-    check_layer,
-    read_features,
-    read_sources,
-    read_willow,
-)
+from quant_reproduction.datasets.willow import KEYPOINTS, WillowImages
 from quant_reproduction.problems import check_range
 from qubolearn.data.contract import Instances, PermutationProblem, Problem, Split
 from qubolearn.data.encodings import encode_permutation
@@ -38,20 +32,19 @@ class Pairs(NamedTuple):
     """The keypoints and images of a batch of instances."""
 
     source: Tensor  # [batch], index of the first image
-    target: Tensor  # [batch], index of the second, a different one of the same class
-    source_keypoints: Tensor  # [batch, k]: node i is this keypoint, 0 ... 9, of the first image
+    target: Tensor  # [batch], another image of the same class
+    source_keypoints: Tensor  # [batch, k]: node i's keypoint, 0 ... 9
     target_keypoints: Tensor  # [batch, k]: node a is this keypoint of the second
     P: Tensor  # [batch, k]: node i of the first image is node P(i) of the second
 
 
 @dataclass(frozen=True)
 class Willow(PermutationProblem):
-    """Match k of the ten keypoints of two Willow images of one class, both in random order.
+    """Match k of the ten keypoints of two Willow images of one class.
 
-    p = vec(W), W = -(τ·diag(appearance) + (1-τ)·geometry), so that the correct permutation has low energy. The bits
-    encode P(1) ... P(k) in ceil(log2 k) bits each. Classes are drawn with equal probability. Training, validation and
-    test have different images and sources: copies of one image, and images of one person, are on one side. The
-    defaults of layer, tau and eta gave the highest accuracy of direct search on training images.
+    p = vec(W), W = -(τ·diag(appearance) + (1-τ)·geometry): the right permutation has low energy.
+    The bits encode P(1) ... P(k). Copies of one image, and images of one person, are in one split.
+    The default layer, tau and eta gave the highest accuracy of direct search on training images.
     """
 
     name: ClassVar[str] = "willow"
@@ -74,20 +67,23 @@ class Willow(PermutationProblem):
     """Number of the random split of the sources, from 1."""
 
     def __post_init__(self) -> None:
-        check_layer(self.layer)
+        dataset.check_layer(self.layer)
         check_range(self, 1, math.inf, "split_seed")
         check_range(self, 2, KEYPOINTS, "k")
         check_range(self, 0, 1, "tau", "eta")
         check_range(self, 0, 10, "rotate", "jitter")
 
     def images(self) -> WillowImages:
-        """Return the annotated images that indices in :class:`Pairs` refer to."""
-        return _load(str(data_folder("willow")), self.layer, self.split_seed, "cpu").images
+        """Return the images that indices in :class:`Pairs` refer to."""
+        return self._data("cpu").images
+
+    def _data(self, device: object) -> _Data:
+        return _load(str(data_folder("willow")), self.layer, self.split_seed, str(device))
 
     def sample_pairs(self, count: int, generator: Generator, split: Split = "train") -> Pairs:
-        """Draw ``count`` random pairs of images with their keypoints, on the generator's device."""
+        """Draw random pairs of images with their keypoints."""
         device = generator.device
-        members, sizes = _load(str(data_folder("willow")), self.layer, self.split_seed, str(device)).splits[split]
+        members, sizes = self._data(device).splits[split]
         starts = sizes.cumsum(0) - sizes
 
         def draw(below: Tensor) -> Tensor:
@@ -96,21 +92,22 @@ class Willow(PermutationProblem):
         which = draw(torch.tensor(len(sizes), device=device))
         size = sizes[which]
         first = draw(size)
-        second = (first + 1 + draw(size - 1)) % size  # any image of the class but the first
+        second = (first + 1 + draw(size - 1)) % size  # any other image of the class
         order = torch.rand(count, KEYPOINTS, generator=generator, device=device).argsort(1)[:, : self.k]
         P = torch.rand(count, self.k, generator=generator, device=device).argsort(1)
         source, target = members[starts[which] + first], members[starts[which] + second]
         return Pairs(source, target, order, order.gather(1, P.argsort(1)), P)
 
     def weights(self, pairs: Pairs, noise: Generator | None = None) -> Tensor:
-        """Return W ``[batch, k², k²]`` of pairs, with rotation and jitter if a source of noise is given."""
+        """Return W ``[batch, k², k²]`` of pairs, with noise if it is given."""
         similarity, x, y = self.observations(pairs, noise)
         direction, length = direction_and_length(x, y)
-        return combined_weights(similarity, direction, length, self.tau, self.eta, self.k if self.per_node else 1)
+        divide = self.k if self.per_node else 1
+        return combined_weights(similarity, direction, length, self.tau, self.eta, divide)
 
     def observations(self, pairs: Pairs, noise: Generator | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the parts of W: cosines of features ``[batch, k, k]`` and both images' keypoints ``[batch, k, 2]``."""
-        data = _load(str(data_folder("willow")), self.layer, self.split_seed, str(pairs.P.device))
+        """Return cosines of features ``[batch, k, k]`` and keypoints ``[batch, k, 2]``."""
+        data = self._data(pairs.P.device)
         x = data.keypoints[pairs.source[:, None], pairs.source_keypoints]
         y = data.keypoints[pairs.target[:, None], pairs.target_keypoints]
         rows = pairs.source[:, None] * KEYPOINTS + pairs.source_keypoints
@@ -130,7 +127,7 @@ class Willow(PermutationProblem):
 
     @classmethod
     def variant(cls, name: str, options: Mapping[str, Any]) -> type[Problem]:
-        """Return the problem with one-hot bits if all ten keypoints are matched."""
+        """Return the problem with one-hot bits, for ten keypoints."""
         if name == "paper" or options.get("k") != KEYPOINTS:
             return cls
         from quant_reproduction.problems.willow_matching import WillowMatching
@@ -145,28 +142,27 @@ class Willow(PermutationProblem):
             return {**inputs, "loss": "gap", "solver": solver, "standardize": False, "epochs": 300}
         if name != "best":
             raise KeyError(name)
-        training = {"schedule": "cosine", "fresh": True, "weight_mlp": 0.0, "learning_rate": 3e-3, "beta": 8.0}
+        training = {"schedule": "cosine", "fresh": True, "weight_mlp": 0.0, "learning_rate": 3e-3}
         size = {"epochs": 375, "batch_size": 256, "instances": 10_240}
-        return {"rotate": 0.3, "jitter": 0.05, **training, **size}
+        return {"rotate": 0.3, "jitter": 0.05, "beta": 8.0, **training, **size}
 
 
 def combined_weights(
     similarity: Tensor, direction: Tensor, length: Tensor, tau: float, eta: float, divide: int = 1
 ) -> Tensor:
-    """Return W = -(τ·diag(similarity) + (1-τ)·(η·direction + (1-η)·length) / divide); permutations minimize its energy.
+    """Return W = -(τ·diag(similarity) + (1-τ)·(η·direction + (1-η)·length) / divide).
 
-    Similarity is ``[batch, k, k]``; direction, length and W are ``[batch, k², k²]``. Geometry is a sum over k(k-1)
-    edges and appearance over k nodes; dividing geometry by k keeps τ comparable between different k.
+    Similarity is ``[batch, k, k]``; direction, length and W are ``[batch, k², k²]``.
     """
     geometry = eta * direction + (1 - eta) * length
     return -(tau * torch.diag_embed(similarity.flatten(1)) + (1 - tau) * geometry / divide)
 
 
 def direction_and_length(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Return how well edges of points x fit edges of points y, both ``[batch, k, 2]``: two ``[batch, k², k²]``.
+    """Return how well edges of points x ``[batch, k, 2]`` fit edges of y: two ``[batch, k², k²]``.
 
-    Entry [(i, a), (j, b)] is exp(-d² / 2σ²) if i != j and a != b, else 0. Here d is the angle between the edges i -> j
-    and a -> b, or the difference of their lengths relative to the mean length, and σ² is the mean of d².
+    Entry [(i, a), (j, b)] is exp(-d² / 2σ²) if i != j and a != b, else 0. Here d is the angle between i -> j
+    and a -> b, or the difference of their lengths relative to the mean, and σ² is the mean of d².
     """
     angle_x, length_x = _edges(x)
     angle_y, length_y = _edges(y)
@@ -177,7 +173,7 @@ def direction_and_length(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _edges(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return direction and relative length of the edges i -> j of points ``[batch, k, 2]``."""
+    """Return direction and relative length of edges of points ``[batch, k, 2]``."""
     k = x.shape[1]
     edge = x[:, None, :] - x[:, :, None]
     length = edge.norm(dim=-1)
@@ -186,7 +182,7 @@ def _edges(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _gaussian(d: Tensor) -> Tensor:
-    """Return exp(-d² / 2σ²) of differences ``[batch, i, a, j, b]``: ``[batch, k², k²]``, 0 if i = j or a = b."""
+    """Return exp(-d² / 2σ²) ``[batch, k², k²]``, 0 if i = j or a = b."""
     k = d.shape[1]
     apart = 1 - torch.eye(k, device=d.device, dtype=d.dtype)
     edges = apart[:, None, :, None] * apart[None, :, None, :]  # i != j and a != b
@@ -196,15 +192,16 @@ def _gaussian(d: Tensor) -> Tensor:
 
 
 def _turned(x: Tensor, angle: Tensor) -> Tensor:
-    """Rotate points ``[batch, k, 2]`` about the origin by angles ``[batch]``."""
     sin, cos = angle.sin()[:, None], angle.cos()[:, None]
     return torch.stack([cos * x[..., 0] - sin * x[..., 1], sin * x[..., 0] + cos * x[..., 1]], -1)
 
 
-def split_images(images: WillowImages, split: Split, number: int, sources: Sequence[int]) -> dict[str, list[int]]:
-    """Return the indices of the split's images by class, for split ``number`` of the sources.
+def split_images(
+    images: WillowImages, split: Split, number: int, sources: Sequence[int]
+) -> dict[str, list[int]]:
+    """Return the indices of the split's images by class, for split ``number``.
 
-    Sources are shuffled, and the position of a source's first image within its class decides its side.
+    Sources are shuffled, and the place of a source's first image decides its side.
     """
     low, high = SHARES[split]
     chosen = {}
@@ -218,22 +215,22 @@ def split_images(images: WillowImages, split: Split, number: int, sources: Seque
         starts = {source: [sources[index] for index in members].index(source) for source in groups}
         chosen[name] = [index for index in members if low <= starts[sources[index]] / len(members) < high]
         if len(chosen[name]) < 2:
-            raise QubolearnError(f"expected at least 2 {split} images of class {name!r}, got {len(chosen[name])}")
+            raise QubolearnError(f"expected at least 2 {split} images of {name}, got {len(chosen[name])}")
     return chosen
 
 
 class _Data(NamedTuple):
     images: WillowImages
-    keypoints: Tensor  # [images, 10, 2], in units of the mean distance between an image's keypoints
-    similarity: Tensor  # [images·10, images·10], cosines of the features of all keypoints
-    splits: dict[Split, tuple[Tensor, Tensor]]  # images sorted by class, and the size of each class
+    keypoints: Tensor  # [images, 10, 2], of mean distance 1
+    similarity: Tensor  # [images·10, images·10], cosines of features
+    splits: dict[Split, tuple[Tensor, Tensor]]  # images by class, and sizes of classes
 
 
 @cached_data(4)
 def _load(folder: str, layer: str, number: int, device: str) -> _Data:
-    images = read_willow(folder)
-    sources = read_sources(images, folder)
-    features = F.normalize(read_features(layer, images, folder).flatten(0, 1), dim=1).to(device)
+    images = dataset.read_willow(folder)
+    sources = dataset.read_sources(images, folder)
+    features = F.normalize(dataset.read_features(layer, images, folder).flatten(0, 1), dim=1).to(device)
     distances = torch.cdist(images.keypoints, images.keypoints).sum((1, 2)) / (KEYPOINTS * (KEYPOINTS - 1))
     splits = {}
     for split in SHARES:

@@ -1,4 +1,4 @@
-"""Match all ten keypoints of two Willow images in 100 one-hot bits, under the protocol of deep graph matching.
+"""Match all ten keypoints of two Willow images, under the protocol of deep graph matching.
 
 Bit ``i * k + a`` of k² bits is 1 if keypoint i of the first image is keypoint a of the second.
 """
@@ -14,18 +14,9 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Generator, Tensor
 
+from quant_reproduction.datasets import willow as dataset
 from quant_reproduction.datasets.files import cached_data, data_folder
-from quant_reproduction.datasets.willow import (
-    CLASSES,
-    KEYPOINTS,
-    VGG_LAYERS,
-    draw_split,
-    persons,
-    read_vgg_features,
-    read_willow,
-    sources_of,
-    thumbnails,
-)
+from quant_reproduction.datasets.willow import CLASSES, KEYPOINTS, VGG_LAYERS
 from quant_reproduction.problems import check_range
 from qubolearn.data.contract import Instances, Problem, Split
 from qubolearn.data.encodings import assignments
@@ -51,18 +42,17 @@ class KeypointPair(NamedTuple):
     def from_flat(cls, p: Tensor, features: int) -> KeypointPair:
         """Return the pair that :meth:`flat` made, with m = ``features``."""
         if p.ndim != 2 or p.shape[1] % (2 * (features + 2)):
-            raise QubolearnError(f"expected p [batch, 2 k (m + 2)] with m={features} features, got {list(p.shape)}")
+            raise QubolearnError(f"expected p [batch, 2 k ({features} + 2)], got {list(p.shape)}")
         parts = p.reshape(len(p), 2, -1, features + 2)
         return cls(parts[..., :features], parts[..., features:])
 
 
 @dataclass(frozen=True)
 class WillowMatching(Problem):
-    """Match the ten keypoints of two images of one class; both images' keypoints are in random order.
+    """Match the ten keypoints of two images of one class.
 
-    p is a :class:`KeypointPair` as one tensor: frozen VGG16 features at the keypoints, and their positions. ``images``
-    images of each class are for training and validation, all others for testing; copies of one image are on one side.
-    Classes take turns, so that 500 instances are 100 of each class.
+    p is a :class:`KeypointPair`: frozen VGG16 features and positions. Copies of one image are on one
+    side. Classes take turns, so that 500 instances are 100 of each class.
     """
 
     name: ClassVar[str] = "willow-matching"
@@ -84,7 +74,7 @@ class WillowMatching(Problem):
 
     def __post_init__(self) -> None:
         if self.k != KEYPOINTS:
-            raise QubolearnError(f"expected k={KEYPOINTS} for willow-matching, got {self.k}; willow matches fewer")
+            raise QubolearnError(f"expected k={KEYPOINTS}, got {self.k}; the problem willow matches fewer")
         check_range(self, 0, self.images - 2, "validation_images")
         check_range(self, 0, 10, "rotate", "stretch", "jitter")
 
@@ -103,7 +93,7 @@ class WillowMatching(Problem):
 
     @cached_property
     def groups(self) -> Groups:
-        return Groups.consecutive(KEYPOINTS, KEYPOINTS)  # the row of each keypoint of the first image
+        return Groups.consecutive(KEYPOINTS, KEYPOINTS)  # the row of each keypoint
 
     def default_solver(self) -> Assignment:
         return Assignment(ParallelTempering(sweeps=300, seed=0))
@@ -114,7 +104,7 @@ class WillowMatching(Problem):
     def members(self, split: Split) -> dict[str, list[int]]:
         """Return the images of a split by class, as rows of the dataset."""
         data = _load(str(data_folder("willow")), "cpu")
-        trained, tested = draw_split(data.classes, data.sources, self.images, self.split_seed)
+        trained, tested = dataset.draw_split(data.classes, data.sources, self.images, self.split_seed)
         chosen = {}
         for name in CLASSES:
             known = [image for image in trained if data.classes[image] == name]
@@ -124,7 +114,7 @@ class WillowMatching(Problem):
                 "test": [image for image in tested if data.classes[image] == name],
             }[split]
             if len(chosen[name]) < 2:
-                raise QubolearnError(f"expected at least 2 {split} images of class {name!r}, got {len(chosen[name])}")
+                raise QubolearnError(f"expected at least 2 {split} images of {name}, got {len(chosen[name])}")
         return chosen
 
     def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
@@ -132,24 +122,24 @@ class WillowMatching(Problem):
         data = _load(str(data_folder("willow")), str(device))
         members = list(self.members(split).values())
         sizes = torch.tensor([len(images) for images in members], device=device)
-        table = torch.nn.utils.rnn.pad_sequence([torch.tensor(images, device=device) for images in members], True)
+        rows = [torch.tensor(images, device=device) for images in members]
+        table = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
         def draw(below: Tensor) -> Tensor:
             return (torch.rand(count, generator=generator, device=device) * below).long()
 
         kind = torch.arange(count, device=device) % len(members)
         first = draw(sizes[kind])
-        second = (first + 1 + draw(sizes[kind] - 1)) % sizes[kind]  # any image of the class but the first
+        second = (first + 1 + draw(sizes[kind] - 1)) % sizes[kind]  # any other image of the class
         image = torch.stack([table[kind, first], table[kind, second]], 1)[:, :, None]  # [count, 2, 1]
         order = torch.rand(count, 2, KEYPOINTS, generator=generator, device=device).argsort(2)
         points = data.points[image, order]
         if split == "train":
             points = self._distorted(points, generator)
-        P = order[:, 1].argsort(1).gather(1, order[:, 0])  # position in the second image of keypoint i of the first
+        P = order[:, 1].argsort(1).gather(1, order[:, 0])  # place in the second image
         return Instances(KeypointPair(data.features[image, order], points).flat(), encode_matching(P), P)
 
     def _distorted(self, points: Tensor, generator: Generator) -> Tensor:
-        """Stretch, rotate and jitter points ``[count, 2, k, 2]``."""
 
         def noise(*shape: int) -> Tensor:
             return torch.randn(*points.shape[:2], *shape, generator=generator, device=points.device)
@@ -168,7 +158,7 @@ class WillowMatching(Problem):
         return nearest_matching(x)
 
     def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
-        """Return ``accuracy``, the share of correctly matched keypoints, and ``all_right``, whether all are correct."""
+        """Return ``accuracy`` over keypoints, and ``all_right``."""
         right = (answer == instances.answer).float()
         return {"accuracy": right.mean(1), "all_right": right.amin(1)}
 
@@ -191,13 +181,13 @@ def encode_matching(P: Tensor) -> Tensor:
 
 
 def decode_matching(x: Tensor) -> Tensor:
-    """Convert bits ``[batch, k²]`` to entries ``[batch, k]``, int64; -1 unless exactly one bit of a row is 1."""
+    """Convert bits ``[batch, k²]`` to ``[batch, k]``; -1 unless a row has one 1."""
     rows = _rows(x)
     return torch.where(rows.sum(2) == 1, rows.argmax(2), -1)
 
 
 def nearest_matching(x: Tensor) -> Tensor:
-    """Return the bits of the permutation nearest to bits ``[batch, k²]`` in Hamming distance (Hungarian algorithm)."""
+    """Return the nearest permutation's bits ``[batch, k²]`` (Hungarian algorithm)."""
     return encode_matching(assignments(-_rows(x))).to(x.device, x.dtype)
 
 
@@ -212,15 +202,13 @@ class _Data(NamedTuple):
     classes: tuple[str, ...]
     sources: tuple[int, ...]
     features: Tensor  # [images, 10, 1024]
-    points: Tensor  # [images, 10, 2], centered, in units of the mean distance between an image's keypoints
+    points: Tensor  # [images, 10, 2], centered, of mean distance 1
 
 
 @cached_data(4)
 def _load(folder: str, device: str) -> _Data:
-    images = read_willow(folder)
-    features = read_vgg_features(images, folder)
-    deep = features[:, :, : FEATURES // 2]
-    sources = sources_of(images.classes, deep, thumbnails(images), persons(images.names))
+    images = dataset.read_willow(folder)
+    features, sources = dataset.read_vgg_features(images, folder), dataset.read_sources(images, folder)
     points = images.keypoints - images.keypoints.mean(1, keepdim=True)
     distance = torch.cdist(points, points).sum((1, 2), keepdim=True) / (KEYPOINTS * (KEYPOINTS - 1))
     return _Data(images.classes, tuple(sources), features.to(device), (points / distance).to(device))
@@ -228,19 +216,17 @@ def _load(folder: str, device: str) -> _Data:
 
 #: The shares of the bound that are tried.
 SHARES = (0.25, 0.5, 1.0)
-#: By how much a weight exceeds the bound that suffices, as a share of it, and at least.
+#: By how much a weight exceeds the bound, as a share of it, and at least.
 MARGIN, MIN_MARGIN = 0.01, 1e-3
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """A solver of QUBOs of k² bits whose answer is a permutation: bit ``i * k + a`` is 1 if i is matched with a.
+    """A solver whose answer is a permutation: bit ``i * k + a`` is 1 if i is matched with a.
 
-    The bits of each i are a one-hot group, and two ones in a column cost a weight. :func:`column_weights` bounds the
-    weight above which the lowest state is a permutation, but the ridges between permutations are as high. So a quarter
-    of it is tried first: where that leads to a permutation, it is the lowest one, too. The others are solved again
-    with twice the weight, at last with the bound. Energies of permutations are those of A; any other state that the
-    solver returns has the cost of its columns in its energy.
+    The bits of each i are a one-hot group, and two ones in a column cost a weight.
+    :func:`column_weights` bounds the weight above which the lowest state is a permutation, but the
+    ridges are as high. So a quarter of it is tried first: a permutation it leads to is the lowest.
     """
 
     solver: Solver
@@ -263,7 +249,7 @@ class Assignment:
         return Solution(states, lowest, {"source": found.info.get("source", "unknown")})
 
     def search_groups(self, A: Tensor, count: int, groups: Groups) -> SearchResult:
-        """Solve with the rows as groups, for :func:`qubolearn.solve`; other groups raise."""
+        """Solve with the rows as groups; other groups raise."""
         k = math.isqrt(A.shape[-1])
         if groups != Groups.consecutive(k, k):
             raise QubolearnError(f"Assignment solves with the k rows of k² bits as groups, not with {groups}")
@@ -271,7 +257,7 @@ class Assignment:
         return SearchResult(found.states, found.info)
 
     def _solve(self, A: Tensor, weights: Tensor, count: int) -> Solution:
-        """Solve A with weights ``[batch]`` on pairs of ones in a column, and one 1 in each row."""
+        """Solve A with weights ``[batch]`` on pairs of ones in a column."""
         k = math.isqrt(A.shape[-1])
         column = torch.arange(k * k, device=A.device) % k
         pairs = (column[:, None] == column).to(A.dtype).fill_diagonal_(0)
@@ -287,14 +273,15 @@ class Assignment:
 def column_weights(A: Tensor) -> Tensor:
     """Return the cost ``[batch]`` of two ones in a column that makes every lowest state a permutation.
 
-    Where a column holds two ones, another one is empty, and moving one of the two there takes away at least one pair.
-    The move changes the energy by no more than max_a high_ia - min_a low_ia, where high and low bound what bit ia adds
-    to the energy over all states with one 1 in each of the other rows.
+    If a column holds two ones, another is empty, and moving one there takes away at least one pair.
+    The move changes the energy by no more than max_a high_ia - min_a low_ia, where high and low
+    bound what bit ia adds to the energy over all states with one 1 in each of the other rows.
     """
     batch, n, _ = A.shape
     k = math.isqrt(n)
     both = (A + A.mT).reshape(batch, n, k, k)  # bit ia against every row j
-    own = torch.arange(n, device=A.device) // k == torch.arange(k, device=A.device)[:, None]  # [row j, bit ia]
+    bit = torch.arange(n, device=A.device)
+    own = bit // k == bit[:k, None]  # [row j, bit ia]
     linear = A.diagonal(dim1=1, dim2=2)
     high = linear + both.amax(3).masked_fill(own.T, 0.0).sum(2)
     low = linear + both.amin(3).masked_fill(own.T, 0.0).sum(2)

@@ -1,4 +1,4 @@
-"""The report: every table and figure of the paper compared with ours, as one self-contained HTML file."""
+"""The report: the paper's tables and figures next to ours."""
 
 from __future__ import annotations
 
@@ -45,27 +45,28 @@ def page(report: Report) -> str:
     templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, **blocks)
     templates.filters |= {"inline": _inline, "duration": format_duration, "plural": plural}
     templates.globals |= {"tables": tables, "couplings": couplings, "draw": _draw}
-    summary = report.summary
-    return templates.get_template("page.html").render(report=report, summary=summary, summary_values=asdict(summary))
+    made = templates.get_template("page.html")
+    return made.render(report=report, summary=report.summary, summary_values=asdict(report.summary))
 
 
 def _inline(text: str) -> Markup:
-    """Convert inline Markdown to HTML: links to records, code, emphasis, and marks of verdicts."""
+    """Convert inline Markdown to HTML, and mark verdicts."""
     if (word := text.partition(",")[0]) in MARKS:
         return Markup('<span class="{}">{} {}</span>').format(word.replace(" ", "-"), MARKS[word], text)
     made = LINK.sub(r'<a href="#item-\2">\1</a>', str(escape(text)))
-    made = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", made)  # other pages are not part of this file
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", re.sub(r"(^|\s)\*([^*]+)\*", r"\1<em>\2</em>", made)))
+    made = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", made)  # links to other pages
+    made = re.sub(r"(^|\s)\*([^*]+)\*", r"\1<em>\2</em>", made)
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", made))
 
 
 def _draw(job: Job, figure: Mapping[str, Any]) -> Markup:
-    """Return a record's figure as SVG, or why it cannot be drawn."""
     where = f"{job.item}, {job.row}, {job.column}, seed {job.seed}"
     try:
         return inline_svg(draw_figure(figure), f"{figure['title']} {figure['note']} {where}")
     # damaged numbers and texts raise these
     except (ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError) as error:
-        return Markup("<p>Not drawn: damaged record of {} ({}: {}).</p>").format(where, type(error).__name__, error)
+        damage = f"{type(error).__name__}: {error}"
+        return Markup("<p>Not drawn: damaged record of {} ({}).</p>").format(where, damage)
 
 
 Panel = Mapping[str, Any]
@@ -75,8 +76,9 @@ Point = Sequence[float]
 INK, MUTED, LINE = "#1c2229", "#565f69", "#dedad0"
 BLUE, ORANGE, GREEN = "#2a6fb0", "#c05a22", "#23805e"
 SERIES = [BLUE, ORANGE, GREEN, "#8355ad", "#8a6d10", "#b23d66"]
-#: Series whose names have a meaning have the same color in every figure.
-MEANINGS = {"right": BLUE, "wrong": ORANGE, "template": BLUE, "reference": ORANGE, "reference, wrong match": GREEN}
+#: Series whose names have a meaning have one color.
+MEANINGS = {"right": BLUE, "wrong": ORANGE, "template": BLUE, "reference": ORANGE}
+MEANINGS["reference, wrong match"] = GREEN
 STYLE: Any = {
     **{f"axes.spines.{side}": False for side in ("top", "right", "left")},
     **dict.fromkeys(("xtick.color", "ytick.color", "axes.edgecolor"), MUTED),
@@ -91,7 +93,7 @@ STYLE: Any = {
 
 
 def inline_svg(made: Figure, description: str) -> Markup:
-    """Return matplotlib's SVG for use inside HTML: without its XML header, with unique ids and a description."""
+    """Return matplotlib's SVG for HTML, with unique ids and a description."""
     written = io.StringIO()
     style: Any = {"svg.fonttype": "none", "svg.hashsalt": description}
     with matplotlib.rc_context(style), warnings.catch_warnings():
@@ -99,29 +101,30 @@ def inline_svg(made: Figure, description: str) -> Markup:
         made.savefig(written, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     _, _, text = written.getvalue().partition("<svg ")
     text = re.sub(r'<style.*?</style>|<metadata.*?</metadata>| id="[\w.]+_\d+"', "", text, flags=re.DOTALL)
-    return Markup(f'<svg role="img" aria-label="{escape(description)}" class="plot" {text}')  # matplotlib escapes texts
+    return Markup(f'<svg role="img" aria-label="{escape(description)}" class="plot" {text}')
 
 
 def colors_of(panels: Sequence[Panel]) -> dict[str, str]:
-    """Return the color of every series by name; the same one for all if no panel shows more than one series."""
+    """Return the color of every series; one for all if they are single."""
     names = [[str(series["name"]) for series in panel.get("series", [])] for panel in panels]
     several = any(len(each) > 1 for each in names)
     every = dict.fromkeys(chain.from_iterable(names))
-    return {name: MEANINGS.get(name, SERIES[several * index % len(SERIES)]) for index, name in enumerate(every)}
+    hues = {name: SERIES[several * index % len(SERIES)] for index, name in enumerate(every)}
+    return {name: MEANINGS.get(name, hue) for name, hue in hues.items()}
 
 
 def draw_figure(plain: Mapping[str, Any]) -> Figure:
-    """Draw a record's figure: panels of one kind in rows, a legend, title and note."""
-    groups: dict[tuple[str, str], list[Panel]] = {}  # clouds of the same case are in one row
+    """Draw a record's figure: panels in rows, a legend, title and note."""
+    groups: dict[tuple[str, str], list[Panel]] = {}  # clouds of one case are in one row
     for panel in plain["panels"]:
-        case, colon, _ = str(panel["title"]).partition(": ")
-        groups.setdefault((panel["kind"], case if colon and case.startswith("case ") else ""), []).append(panel)
-    rows = []
+        case = re.match("case .*?(?=: )", str(panel["title"]))
+        groups.setdefault((panel["kind"], case[0] if case else ""), []).append(panel)
+    rows, colors = [], {}
     for group in groups.values():
         step = 5 if len(group) <= 5 else 4
         rows += [group[i : i + step] for i in range(0, len(group), step)]
-    kinds = dict.fromkeys(kind for kind, _ in groups)
-    colors = {kind: colors_of([panel for panel in plain["panels"] if panel["kind"] == kind]) for kind in kinds}
+    for kind, _ in groups:
+        colors[kind] = colors_of([panel for panel in plain["panels"] if panel["kind"] == kind])
     columns = max(map(len, rows))
     with matplotlib.rc_context(STYLE):
         made, axes = figure(columns, len(rows), width=max(3.1, 6.4 / columns), height=2.7)
@@ -131,16 +134,18 @@ def draw_figure(plain: Mapping[str, Any]) -> Figure:
                 axis.set_title(panel["title"], fontsize=8, wrap=True)
             for axis in axes[columns * index + len(row) : columns * (index + 1)]:
                 axis.axis("off")
-        shown = {name: color for of in colors.values() if len(set(of.values())) > 1 for name, color in of.items()}
+        several = [of for of in colors.values() if len(set(of.values())) > 1]
+        shown = {name: color for of in several for name, color in of.items()}
         if shown:
             keys = [Patch(color=color, label=name) for name, color in shown.items()]
-            made.legend(handles=keys, loc="outside lower center", ncols=min(columns + 1, len(keys)), fontsize=8)
+            ncols = min(columns + 1, len(keys))
+            made.legend(handles=keys, loc="outside lower center", ncols=ncols, fontsize=8)
         made.suptitle("\n".join(filter(None, (plain["title"], plain["note"]))), fontsize=9, wrap=True)
     return made
 
 
 def _draw_bars(axis: Axes, panel: Panel, colors: Colors) -> None:
-    """Draw histograms over the same bins, next to each other within a bin."""
+    """Draw histograms next to each other within a bin."""
     edges, series = np.asarray(panel["edges"], dtype=float), panel["series"]
     widths, share = np.diff(edges), 0.9 / max(1, len(series))  # of the bin's width
     for index, each in enumerate(series):
@@ -154,7 +159,7 @@ def _draw_bars(axis: Axes, panel: Panel, colors: Colors) -> None:
 def _draw_lines(axis: Axes, panel: Panel, colors: Colors) -> None:
     for each in panel["series"]:
         marker = "o" if len(each["points"]) <= 40 else ""
-        axis.plot(*zip(*each["points"], strict=True), color=colors[each["name"]], marker=marker, linewidth=1.8)
+        axis.plot(*np.transpose(each["points"]), color=colors[each["name"]], marker=marker, linewidth=1.8)
     axis.set(xlabel=panel["x"], ylabel=panel["y"])
     _format_ticks(axis)
 
@@ -169,7 +174,7 @@ def _draw_matrix(axis: Axes, panel: Panel, colors: Colors) -> None:
 
 
 def _draw_clouds(axis: Axes, panel: Panel, colors: Colors) -> None:
-    """Draw points of the plane or of space, and lines in the color of their first point."""
+    """Draw points, and lines in the color of their first point."""
     named = {tuple(point): each["name"] for each in panel["series"] for point in each["points"]}
     for line in panel["lines"]:
         name = named.get(tuple(line[0]))
@@ -182,9 +187,8 @@ def _draw_clouds(axis: Axes, panel: Panel, colors: Colors) -> None:
         from quant_reproduction.datasets.willow import picture_of  # imports torch
 
         for name, box in panel["images"]:
-            image = picture_of(name)
-            if image is not None:
-                axis.imshow(image.permute(1, 2, 0).numpy(), extent=box, zorder=0)
+            if (image := picture_of(name)) is not None:
+                axis.imshow(image, extent=box, zorder=0)
     axis.set_aspect("equal")
     axis.margins(0.03, 0.03)
     axis.autoscale()
@@ -192,7 +196,7 @@ def _draw_clouds(axis: Axes, panel: Panel, colors: Colors) -> None:
 
 
 def _draw_graph(axis: Axes, panel: Panel, colors: Colors) -> None:
-    """Draw qubits and couplers of a chip; qubits of the same instance share a color."""
+    """Draw qubits and couplers; those of an instance share a color."""
     nodes, owner = panel["nodes"], dict(panel["marked"])
     hues = {None: MUTED} | {instance: SERIES[instance % len(SERIES)] for instance in owner.values()}
     couplers: dict[str, list[Sequence[Point]]] = {LINE: []}  # those of instances are drawn last
@@ -209,11 +213,11 @@ def _draw_graph(axis: Axes, panel: Panel, colors: Colors) -> None:
     axis.axis("off")
 
 
-DRAW = {"bars": _draw_bars, "lines": _draw_lines, "matrix": _draw_matrix, "clouds": _draw_clouds, "graph": _draw_graph}
+DRAW = {"bars": _draw_bars, "lines": _draw_lines, "matrix": _draw_matrix}
+DRAW |= {"clouds": _draw_clouds, "graph": _draw_graph}
 
 
 def _draw_segments(axis: Axes, lines: Sequence[Sequence[Point]], color: str, **style: Any) -> None:
-    """Draw lines between points as one artist, separated by NaN."""
     points = [point for line in lines for point in (*map(_project, line), (math.nan, math.nan))]
     if points:
         axis.plot(*zip(*points, strict=True), color=color, **style)

@@ -1,4 +1,4 @@
-"""Checks the paper's ordering claims on its own numbers and on ours, under its protocol and under our recipe."""
+"""Checks the paper's ordering claims on its numbers and on ours."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations, product
 from typing import Literal, get_args
 
 from quant_reproduction.grid.paper import Claim, Comparison, Paper, PaperTable
 from quant_reproduction.report.compare import Measured, Number, find_number, find_view
-from quant_reproduction.report.numbers import LEVEL, Interval, format_number, interval, paired_variance, ratio_interval
+from quant_reproduction.report.numbers import LEVEL, Interval, interval, paired_variance, ratio_interval
 
-Answer = Literal["holds", "does not hold", "inconclusive", "baseline not reproduced", "not measured", "does not apply"]
+Decided = Literal["holds", "does not hold", "inconclusive"]
+Answer = Literal[Decided, "baseline not reproduced", "not measured", "does not apply"]
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 Source = Literal["printed", "a", "r", "c"]
 SOURCES: Mapping[Source, str] = {
@@ -25,7 +27,7 @@ SOURCES: Mapping[Source, str] = {
 
 @dataclass(frozen=True)
 class Pair:
-    """Two places that a claim compares, with their numbers by source; None if one of them is missing."""
+    """Two places that a claim compares, with their numbers by source."""
 
     comparison: Comparison
     table: PaperTable
@@ -33,28 +35,28 @@ class Pair:
     than: tuple[str, str]
     metric: str
     numbers: Mapping[Source, tuple[Number, Number] | None]
-    applies: Mapping[Source, bool]  # True if a source has, or could have, two different numbers there
+    applies: Mapping[Source, bool]  # there could be two different numbers
 
     def gains(self, source: Source) -> dict[int, float]:
-        """Return by how much the first number is better than the claim requires, by seed; positive supports it.
+        """Return by how much the first number is better than required, by seed.
 
-        The claim's factor multiplies the other number, and its slack is what the first may fall short by. A qubit
-        count or random guessing, which no seed changes, is paired with every seed of the other.
+        The claim's factor multiplies the other number, and its slack is what the first may fall short by.
+        A number without seeds is paired with every seed of the other.
         """
         both = self.numbers[source]
         if both is None:
             return {}
-        first, second = (dict(zip(each.seeds or range(len(each.values)), each.values, strict=True)) for each in both)
+        first, second = (each.by_seed for each in both)
         if both[0].exact != both[1].exact:
             exact, other = (first, second) if both[0].exact else (second, first)
             exact |= dict.fromkeys(other, next(iter(exact.values())))
         higher = self.table.better == "higher" and not self.comparison.time
         factor, slack = self.comparison.factor, self.comparison.slack or 0.0
-        pairs = {seed: (first[seed], second[seed]) for seed in first if seed in second}
-        return {seed: (a - factor * b if higher else b - factor * a) + slack for seed, (a, b) in pairs.items()}
+        a, b = (first, second) if higher else (second, first)
+        return {seed: a[seed] - factor * b[seed] + slack for seed in first if seed in second}
 
     def gain(self, source: Source, level: float = LEVEL) -> Interval | None:
-        """Return the mean of :meth:`gains` with its interval, or None if nothing was measured."""
+        """Return the mean of :meth:`gains` with its interval, or None."""
         gains, both = list(self.gains(source).values()), self.numbers[source]
         if not gains or both is None:
             return None
@@ -69,7 +71,7 @@ class Pair:
         return max((each.overlap for each in self.numbers[source] or ()), default=0.0)
 
     def min_variance(self, source: Source) -> float:
-        """Return the variance of one gain due to its instances, paired if both numbers have scores per instance."""
+        """Return the variance of a gain by its instances, maybe paired."""
         both = self.numbers[source]
         if both is None:
             return 0.0
@@ -86,9 +88,9 @@ class Pair:
         return paired or unpaired  # if no instance differs, too few were scored
 
     def ordered(self, source: Source, tests: int = 1) -> bool | None:
-        """Return True if the first is better, None if the interval contains 0; equal is better only with a slack.
+        """Return True if the first is better, None if the interval contains 0.
 
-        ``tests`` divides the error probability of 5 % if one of that many comparisons would decide the answer.
+        ``tests`` divides the error probability of 5 % if one of that many comparisons would decide.
         """
         found = self.gain(source, 1 - (1 - LEVEL) / tests)
         if found is None:
@@ -114,7 +116,7 @@ class Pair:
         answer = {None: "≈ inconclusive", True: "✓ yes", False: "✗ no"}[self.ordered(source)]
         first, second = (_deviation(each) if self.comparison.spread else each.mean for each in both)
         exact = source == "printed" and not self.comparison.spread
-        gain = "" if exact else f" ({format_interval(found)})"
+        gain = "" if exact else f" ({found})"
         return f"{first:.4g} vs. {second:.4g}{gain} {answer}"
 
 
@@ -128,9 +130,8 @@ class Checked:
     def answer(self, source: Source) -> Answer:
         """Return whether the numbers of a source support the claim.
 
-        A claim that needs all of n comparisons is refuted by a single one, which may occur by chance, so that one is
-        tested at level 1 - 0.05 / n. In general, ``need`` of n comparisons support a claim and n - need + 1 refute it,
-        and each direction pays for its choice (Bonferroni for partial conjunctions).
+        ``need`` of n comparisons support it and n - need + 1 refute it, and each direction pays for its
+        choice (Bonferroni for partial conjunctions).
         """
         if self.claim.not_reproduced and source != "printed":
             return "baseline not reproduced"
@@ -145,7 +146,8 @@ class Checked:
             holds = count(True, total) > 0 and count(False, total) > 0
             fails = total in (count(True, 1), count(False, 1))
         else:
-            needed = {"all": total, "most": math.ceil(0.75 * total), "all but one": total - 1}[self.claim.need]
+            most = {"all": total, "most": math.ceil(0.75 * total), "all but one": total - 1}
+            needed = most[self.claim.need]
             against = total - needed + 1
             holds, fails = count(True, against) >= needed, count(False, needed) >= against
         if holds or fails:
@@ -153,18 +155,21 @@ class Checked:
         return "not measured" if any(pair.numbers[source] is None for pair in self.pairs) else "inconclusive"
 
     def effect(self, source: Source) -> str:
-        """Return how many comparisons agree and disagree, each by its own interval; of a single one its gain."""
+        """Return how many comparisons agree and disagree."""
         if len(self.pairs) == 1:
             found = None if source == "printed" else self.pairs[0].gain(source)
-            return format_interval(found) if found else ""
+            return str(found) if found else ""
         ways = [pair.ordered(source) for pair in self.pairs]
         return f"{ways.count(True)} of {len(ways)} agree, {ways.count(False)} disagree"
 
 
 def check_claims(paper: Paper, found: Measured) -> list[Checked]:
     """Check every claim of the paper, in its order."""
-    made = [[pair for each in claim.comparisons for pair in _pairs(paper, found, each)] for claim in paper.claims]
-    return [Checked(claim, tuple(pairs)) for claim, pairs in zip(paper.claims, made, strict=True)]
+    made = []
+    for claim in paper.claims:
+        pairs = [pair for each in claim.comparisons for pair in _pairs(paper, found, each)]
+        made.append(Checked(claim, tuple(pairs)))
+    return made
 
 
 def _pairs(paper: Paper, found: Measured, comparison: Comparison) -> Iterator[Pair]:
@@ -180,62 +185,52 @@ def _pairs(paper: Paper, found: Measured, comparison: Comparison) -> Iterator[Pa
                     _number(found, where, *place, metric, source, comparison)
                     for where, place in ((table, better), (other, than))
                 )
-                known = first is not None and second is not None
-                applies[source] = known if source == "printed" else None not in (at, than_at) and at != than_at
+                applies[source] = None not in (at, than_at) and at != than_at
+                if source == "printed":
+                    applies[source] = first is not None and second is not None
                 numbers[source] = (first, second) if applies[source] and first and second else None
             yield Pair(comparison, table, better, than, metric, numbers, applies)
 
 
 def _number(
-    found: Measured, table: PaperTable, row: str, column: str, metric: str, source: Source, comparison: Comparison
+    found: Measured, table: PaperTable, row: str, column: str, metric: str, source: Source, each: Comparison
 ) -> tuple[Number | None, object]:
-    """Return the number of a source and its place; the column "guess" is a constant that is in no table."""
-    if column == "guess" and comparison.value is not None:
-        return Number((comparison.value,), 0.0, exact=True), (row, column)
+    """Return a source's number and place; "guess" is a constant."""
+    place = row, column
+    if column == "guess" and each.value is not None:
+        return Number((each.value,), exact=True), place
     if source != "printed":
-        number, place = find_number(found, table, row, column, metric, source), table.place(row, column, source)
-        if number is not None and comparison.time:
-            number = Number(number.times, 0.0, number.seeds) if all(number.times) else None
-        if number is not None and comparison.over:
-            other = find_number(found, table, row, comparison.over, metric, source)
-            known = dict(zip(other.seeds, other.values, strict=True)) if other else {}
-            both = [(seed, value) for seed, value in zip(number.seeds, number.values, strict=True) if seed in known]
-            values = tuple(value - known[seed] for seed, value in both)
-            number = Number(values, 0.0, tuple(seed for seed, _ in both)) if both else None
-        return number, place
+        number = find_number(found, table, row, column, metric, source)
+        if number is not None and each.time:
+            number = Number(number.times, number.seeds) if all(number.times) else None
+        if number is not None and each.over:
+            other = find_number(found, table, row, each.over, metric, source)
+            less = other.by_seed if other else {}
+            left = {seed: value - less[seed] for seed, value in number.by_seed.items() if seed in less}
+            number = Number(tuple(left.values()), tuple(left)) if left else None
+        return number, table.place(row, column, source)
     printed, spread = (table.value(row, column, metric, part) for part in ("values", "spread"))
-    if printed is None or comparison.time:
-        return None, (row, column)
-    minus = table.value(row, comparison.over, metric) or 0 if comparison.over else 0
-    return Number((float(printed - minus),), 0.0, printed=None if spread is None else float(spread)), (row, column)
+    if printed is None or each.time:
+        return None, place
+    minus = table.value(row, each.over, metric) or 0 if each.over else 0
+    return Number((float(printed - minus),), printed=None if spread is None else float(spread)), place
 
 
 def _spread_interval(both: tuple[Number, Number], printed_runs: int, level: float) -> Interval:
-    """Return the F test's interval of two spreads; for ours, the widest after leaving out any seed, or none."""
-    first, second = both
+    """Return the F test's interval of two spreads; ours, the widest without one seed."""
     if printed_runs:
-        return ratio_interval(_deviation(first), printed_runs, _deviation(second), printed_runs, level)
-    found = []
-    for a in ((), *((k,) for k in range(len(first.values)))):
-        for b in ((), *((k,) for k in range(len(second.values)))):
-            x = [value for place, value in enumerate(first.values) if place not in a]
-            y = [value for place, value in enumerate(second.values) if place not in b]
-            if min(len(x), len(y)) > 1:
-                found.append(ratio_interval(statistics.stdev(x), len(x), statistics.stdev(y), len(y), level))
+        one, other = map(_deviation, both)
+        return ratio_interval(one, printed_runs, other, printed_runs, level)
+    fewer = [[each.values, *combinations(each.values, len(each.values) - 1)] for each in both]
+    found = [
+        ratio_interval(statistics.stdev(x), len(x), statistics.stdev(y), len(y), level)
+        for x, y in product(*fewer)
+        if min(len(x), len(y)) > 1
+    ]
     if not found:
         return Interval(0.0, -math.inf, math.inf)
     return Interval(found[0].mean, min(each.low for each in found), max(each.high for each in found))
 
 
 def _deviation(number: Number) -> float:
-    """Return the spread over seeds or the paper's ±; 0 if there is none."""
     return number.printed or number.spread or 0.0
-
-
-def format_interval(found: Interval) -> str:
-    """Return an interval in words."""
-    if not math.isfinite(found.low):
-        return f"{format_number(found.mean)}, one seed"
-    if found.low == found.high:
-        return format_number(found.mean)
-    return f"{format_number(found.mean)}, from {format_number(found.low)} to {format_number(found.high)}"

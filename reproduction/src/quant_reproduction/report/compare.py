@@ -1,4 +1,4 @@
-"""Compares the paper's numbers with ours under four protocols: one verdict per number and protocol."""
+"""Compares the paper's numbers with ours: one verdict per protocol."""
 
 from __future__ import annotations
 
@@ -22,26 +22,29 @@ from quant_reproduction.report.numbers import Interval, binomial_variance, inter
 Measured = Mapping[str, Mapping[tuple[str, str], Cell]]  # view -> (row, column) -> cell
 Verdict = Literal["reproduced", "better", "worse", "inconclusive", "not measured"]
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "better", "worse", "inconclusive", "not measured")
-#: A number is reproduced if it is within the larger share of the printed one; the smaller share is reported, too.
+#: A number is reproduced within the larger share; the smaller is reported, too.
 CLOSE, REPRODUCED = 0.10, 0.25
-#: Test shapes or images of a split per training shape or image: 50 of 500, 30 of 300, and about 55 of 183.
+#: Test per training shapes or images: 50 of 500, 30 of 300, about 55 of 183.
 OVERLAPS = {"pointset": 0.1, "rotation": 0.1, "willow": 0.3}
 
 
 @dataclass(frozen=True)
 class Number:
-    """One of our numbers in display units (shares in percent), with one value per seed."""
+    """One of our numbers in display units, with one value per seed."""
 
     values: tuple[float, ...]
-    seconds: float  # of training, mean over seeds
     seeds: tuple[int, ...] = ()
     min_variance: float = 0.0  # of one value, due to its instances
     exact: bool = False  # a count, which has no spread
     instances: int = 0  # behind each value
-    scores: tuple[str, ...] = ()  # packed scores of the first instances of each seed, if records store them
+    scores: tuple[str, ...] = ()  # packed, of the first instances of each seed
     printed: float | None = None  # the ± of a number of the paper
-    overlap: float = 0.0  # test shapes per training shape if seeds are random splits
+    overlap: float = 0.0  # test per training shapes of random splits
     times: tuple[float, ...] = ()  # seconds of training of each seed
+
+    @property
+    def by_seed(self) -> dict[int, float]:
+        return dict(zip(self.seeds or range(len(self.values)), self.values, strict=True))
 
     @property
     def mean(self) -> float:
@@ -55,7 +58,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Compared:
-    """A number of the paper, and ours for the same place under each protocol."""
+    """A number of the paper, and ours under each protocol."""
 
     table: PaperTable
     row: str
@@ -71,9 +74,9 @@ class Compared:
         return 0.5 * 10.0 ** int(self.paper.as_tuple().exponent)
 
     def difference(self, protocol: Protocol, other: Compared | None = None) -> Interval | None:
-        """Return our number (or that of another cell) minus the paper's, with its 95 % interval.
+        """Return our number minus the paper's, with its 95 % interval.
 
-        A printed number without a spread is one run. The interval is widened by half of the paper's last digit.
+        A printed number without a spread is one run. Half of the paper's last digit is added.
         """
         ours = (other or self).numbers[protocol]
         if ours is None:
@@ -82,12 +85,12 @@ class Compared:
         minus = [value - float(self.paper) for value in ours.values]
         mean, low, high = (minus[0],) * 3
         if not ours.exact:
-            one_run = printed is None
-            mean, low, high = interval(minus, ours.min_variance, printed, overlap=ours.overlap, one_run=one_run)
+            more: Any = {"overlap": ours.overlap, "one_run": printed is None}
+            mean, low, high = interval(minus, ours.min_variance, printed, **more)
         return Interval(mean, low - self._half_digit, high + self._half_digit)
 
     def side(self, protocol: Protocol, other: Compared | None = None) -> Verdict:
-        """Return whether our number (or that of another cell) is better or worse than the paper's."""
+        """Return whether our number is better or worse than the paper's."""
         found = self.difference(protocol, other)
         if found is None:
             return "not measured"
@@ -96,7 +99,7 @@ class Compared:
         return "better" if (found.low > 0) == (self.table.better == "higher") else "worse"
 
     def within(self, protocol: Protocol, share: float) -> bool:
-        """Return True if our mean is within a share of the printed number: two one-sided tests at 5 %."""
+        """Return True if our mean is within a share: two one-sided tests at 5 %."""
         ours, paper = self.numbers[protocol], float(self.paper)
         if ours is None:
             return False
@@ -107,8 +110,13 @@ class Compared:
         return paper - margin <= found.low <= found.high <= paper + margin
 
     def verdict(self, protocol: Protocol) -> Verdict:
-        """Return reproduced if our number is within 25 % of the paper's, otherwise its side."""
+        """Return reproduced if within 25 %, otherwise the side."""
         return "reproduced" if self.within(protocol, REPRODUCED) else self.side(protocol)
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Place in the paper, up to the column."""
+        return self.table.name, self.row, self.metric
 
     @property
     def counted(self) -> bool:
@@ -119,12 +127,12 @@ class Compared:
 def compare(paper: Paper, found: Measured) -> list[Compared]:
     """Compare every number of every table of the paper, in its order."""
     made = []
-    for table in paper.tables:
-        for cell in table.cells:
-            for index, metric in enumerate(table.metrics):
-                numbers = {each: find_number(found, table, cell.row, cell.column, metric, each) for each in PROTOCOLS}
-                printed = cell.spread[index] if cell.spread else None
-                made.append(Compared(table, cell.row, cell.column, metric, cell.values[index], printed, numbers))
+    for table, cell in ((each, cell) for each in paper.tables for cell in each.cells):
+        for index, metric in enumerate(table.metrics):
+            place = table, cell.row, cell.column, metric
+            numbers = {protocol: find_number(found, *place, protocol) for protocol in PROTOCOLS}
+            printed = cell.spread[index] if cell.spread else None
+            made.append(Compared(*place, cell.values[index], printed, numbers))
     return made
 
 
@@ -135,11 +143,11 @@ def find_view(name: str) -> tuple[str, View]:
 
 
 @lru_cache
-def levels(view: str, row: str, released: bool = False) -> tuple[tuple[float, float], tuple[float, float]] | None:
-    """Return mean and median of the best constant and of a random answer, as the text or the code draws them."""
+def levels(view: str, row: str, released: bool = False) -> list[tuple[float, float]]:
+    """Return mean and median of the best constant and of a random answer."""
     if re.match("(ablation-)?(randgraph|willow)|training", view):
         share = 100 / math.factorial(5 if view.startswith("training") else 4)
-        return (share, share), (share, share)
+        return [(share, share)] * 2
     rng, many = np.random.default_rng(0), 40_000
     if re.match("(ablation-)?pointset", view):
         ends = re.match(r"(\d+)-(\d+) degrees", row)
@@ -153,13 +161,12 @@ def levels(view: str, row: str, released: bool = False) -> tuple[tuple[float, fl
         R, other = (Rotation.from_euler("ZYX", angles, degrees=True) for angles in turns)
         errors = errors or [np.degrees(R.magnitude()), np.degrees((R.inv() * other).magnitude())]
     else:
-        return None
-    constant, chance = ((float(each.mean()), float(np.median(each))) for each in errors)
-    return constant, chance
+        return []
+    return [(float(each.mean()), float(np.median(each))) for each in errors]
 
 
 def _released_turns(many: int) -> list[np.ndarray[Any, Any]]:
-    """Return errors of the best constant and of a random answer for the released code's rotations."""
+    """Return errors of constant and random answers, as released."""
     import torch  # not at the top: tables of text need none
 
     from quant_reproduction import released
@@ -176,7 +183,7 @@ def _released_turns(many: int) -> list[np.ndarray[Any, Any]]:
 def find_number(
     found: Measured, table: PaperTable, row: str, column: str, metric: str, protocol: Protocol
 ) -> Number | None:
-    """Return ours for a place of a table of the paper under a protocol, or None if it was not measured."""
+    """Return our number for a place under a protocol, or None."""
     view, *place = table.place(row, column, protocol) or ("", "", "")
     cell = found.get(view, {}).get((place[0], place[1]))
     if cell is None:
@@ -184,7 +191,6 @@ def find_number(
     index = find_view(view)[1].metrics.index(metric)
     return Number(
         cell.shown[index],
-        cell.seconds,
         tuple(record.get("job", {}).get("seed", position) for position, record in enumerate(cell.records)),
         _min_variance(cell, index),
         "qubits" in cell.unit,
@@ -196,14 +202,13 @@ def find_number(
 
 
 def _overlap(cell: Cell) -> float:
-    """Return the overlap of the splits; 0 if nothing is trained or seeds are not random splits."""
+    """Return the overlap of the splits; 0 if they are not random."""
     options = cell.records[0].get("job", {}).get("options", {}) if cell.records else {}
-    problem = options.get("problem", {})
-    return OVERLAPS.get(problem.get("name"), 0.0) if "protocol" in options and problem.get("split_seed") else 0.0
+    problem = options.get("problem", {}) if "protocol" in options else {}
+    return OVERLAPS.get(problem.get("name", ""), 0.0) if problem.get("split_seed") else 0.0
 
 
 def _min_variance(cell: Cell, index: int) -> float:
-    """Return the variance of one value due to its instances, in display units."""
     if not cell.instances:
         return 0.0
     scale, instances = 1e4 if cell.unit == "%" else 1.0, min(cell.instances)
@@ -227,38 +232,34 @@ def count_close(compared: Sequence[Compared], protocol: Protocol) -> int:
 
 
 def count_controls(compared: Sequence[Compared], protocol: Protocol) -> dict[str, tuple[int, int]]:
-    """Count how often each method without couplings beats the paper's Ours, and how often it was measured.
+    """Count how often methods without couplings beat the paper's Ours.
 
-    If Diag or Pure are better as well, the recipe makes the difference and not the learned QUBO.
+    If Diag or Pure are better as well, the recipe makes the difference, not the QUBO.
     """
-    return {method: _count_control(compared, protocol, method) for method in ("Diag", "Pure")}
-
-
-def _count_control(compared: Sequence[Compared], protocol: Protocol, method: str) -> tuple[int, int]:
-    others = {(each.table.name, each.row, each.metric): each for each in compared if each.column == method}
-    better = measured = 0
-    for cell in compared:
-        other = others.get((cell.table.name, cell.row, cell.metric))
-        if cell.counted and cell.column == "Ours" and other is not None and other.numbers[protocol] is not None:
-            measured += 1
-            better += cell.side(protocol, other) == "better"
-    return better, measured
+    ours = {each.place: each for each in compared if each.counted and each.column == "Ours"}
+    found = {}
+    for method in ("Diag", "Pure"):
+        others = [each for each in compared if each.column == method and each.numbers[protocol] is not None]
+        sides = [ours[each.place].side(protocol, each) for each in others if each.place in ours]
+        found[method] = sides.count("better"), len(sides)
+    return found
 
 
 def count_different(compared: Sequence[Compared], protocol: Protocol) -> int:
-    """Count our distinct numbers among the counted ones: several tables of the paper may show the same one."""
+    """Count our distinct numbers: several tables may show the same one."""
     mine = [each for each in compared if each.counted and each.numbers[protocol] is not None]
     return len({(each.table.place(each.row, each.column, protocol), each.metric) for each in mine})
 
 
 def format_counts(compared: Sequence[Compared]) -> str:
-    """Return the verdict counts of one table and their control in one line; "" if the summary counts none of it."""
+    """Return the verdict counts of one table and their control, or ""."""
     counted = sum(each.counted for each in compared)
     if not counted:
         return ""
     parts = []
     for protocol in PROTOCOLS:
-        found = " / ".join(map(str, (count_close(compared, protocol), *count_verdicts(compared, protocol).values())))
+        counts = count_close(compared, protocol), *count_verdicts(compared, protocol).values()
+        found = " / ".join(map(str, counts))
         beaten = count_controls(compared, protocol).items()
         also = [f"{method} better in {better} of {of}" for method, (better, of) in beaten if of]
         parts.append(f"({protocol}) {found}" + (f", {' and '.join(also)}" if also else ""))

@@ -1,7 +1,6 @@
-"""Statements of the paper that do not hold or look like errors, each with the numbers that show it.
+"""Statements of the paper that do not hold or look like errors.
 
-Numbers come from the paper's own tables and figures (``paper.json``, ``series.json``), from result files, or from brute
-force over random models of four bits.
+Numbers come from the paper, from records, or from brute force over four bits.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from qubolearn.errors import QubolearnError
 
 #: The code that the authors released.
 CODE = "github.com/MSeelbach/QuAnt, commit b37bcc8"
-#: Prints the findings that follow from formulas and the paper's own numbers.
+#: Prints the findings that need no results.
 SHOWN = "quant report --errata"
 Array = np.ndarray[Any, Any]
-STATES = (np.arange(16)[:, None] >> np.arange(4) & 1).astype(float)  # [16, 4], all states of four bits
+STATES = (np.arange(16)[:, None] >> np.arange(4) & 1).astype(float)  # [16, 4]
 
 
 class Finding(NamedTuple):
@@ -37,7 +36,7 @@ class Finding(NamedTuple):
 
 
 def series() -> Mapping[str, Mapping[str, list[float]]]:
-    """Return the numbers behind the paper's bar charts: figure -> name -> heights."""
+    """Return the paper's bar charts: figure -> name -> heights."""
     text = files("quant_reproduction.grid").joinpath("series.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     found.pop("source")
@@ -114,12 +113,11 @@ def _figures(report: Report) -> list[Finding]:
 
 
 def _parts(shares: Sequence[float]) -> int:
-    """Return the smallest number of instances that makes all shares integer counts."""
+    """Return the fewest instances that make all shares integer counts."""
     return next(n for n in range(1, 10_000) if all(abs(n * each - round(n * each)) < 1e-6 for each in shares))
 
 
 def _tables(report: Report) -> list[Finding]:
-    """Compare the paper's tables with each other."""
     medians = []
     for table in map(report.paper.table, ("Table 4c", "Table 7", "Table 12b")):
         medians += [cell.values[table.metrics.index("degrees_median")] for cell in table.cells]
@@ -201,7 +199,7 @@ def _numbers(report: Report) -> list[Finding]:
 
 
 def _released(report: Report) -> list[Finding]:
-    """List what the released code does differently from the text, with its effect on a few thousand draws."""
+    """List what the released code does differently, with its effect."""
     import torch
 
     from quant_reproduction import released
@@ -277,12 +275,13 @@ def _released(report: Report) -> list[Finding]:
 
 
 def _claims(report: Report) -> list[Finding]:
-    """List claims that the paper's own tables, or a rerun of its protocol, do not support."""
+    """List claims that the paper's tables, or a rerun, do not support."""
     total = f"{len(report.claims)} claims of the text"
     against, rerun = "are not supported by all printed numbers that they refer to", "do not hold in a rerun"
+    seeds = "with five splits or three seeds"
     asked: list[tuple[str, Source, Answer, str]] = [
         ("Claims against the paper's own tables", "printed", "does not hold", against),
-        ("Claims under the paper's protocol", "a", "does not hold", f"{rerun} with five splits or three seeds"),
+        ("Claims under the paper's protocol", "a", "does not hold", f"{rerun} {seeds}"),
         ("The same", "a", "inconclusive", "are inconclusive there"),
     ]
     made = []
@@ -300,17 +299,17 @@ def energies(A: Array) -> Array:
 
 
 def ising_as_printed(models: int = 500) -> int:
-    """Count the models whose Ising minimizer is also that of the QUBO by the printed formula."""
+    """Count models whose Ising minimizer is the printed QUBO's."""
     rng, s = np.random.default_rng(0), 2 * STATES - 1
     draws = [(rng.normal(size=(4, 4)), rng.normal(size=4)) for _ in range(models)]
     J, b = (np.stack(part) for part in zip(*draws, strict=True))
-    diagonal = (J.sum(2) + J.sum(1) + b) / 2  # the printed formula adds a vector to a matrix: on its diagonal
+    diagonal = (J.sum(2) + J.sum(1) + b) / 2  # printed as a vector: on the diagonal
     ising = np.einsum("si,mij,sj->ms", s, J, s) + b @ s.T
     return int((ising.argmin(1) == energies(J / 4 + diagonal[:, :, None] * np.eye(4)).argmin(1)).sum())
 
 
 def gradient_of_gap(models: int = 500, step: float = 1e-6) -> tuple[int, int]:
-    """Count the models whose gradient of L_gap in A is x̂ᵢx̂ⱼ - x*ᵢx*ⱼ, and those with twice that, as printed."""
+    """Count models whose gradient of L_gap is x̂ᵢx̂ⱼ - x*ᵢx*ⱼ, and twice that."""
     rng, once, twice = np.random.default_rng(0), 0, 0
     moves = step * np.eye(16).reshape(16, 4, 4)
     for _ in range(models):
@@ -326,7 +325,7 @@ def gradient_of_gap(models: int = 500, step: float = 1e-6) -> tuple[int, int]:
 
 
 def unique_as_printed(models: int = 500, step: float = 1e-3) -> tuple[int, int]:
-    """Among models with E(x̂) > E(x⁺), count those where a step down the printed L_unique raises x̂; return both."""
+    """Count models with E(x̂) > E(x⁺), and those where the printed step raises x̂."""
     rng, lifted, above = np.random.default_rng(0), 0, 0
     for _ in range(models):
         A, right = rng.normal(size=(4, 4)), int(rng.integers(16))

@@ -14,9 +14,9 @@ from scipy.special import fdtri, stdtrit
 
 from quant_reproduction.grid.jobs import unpacked
 
-#: Marks of verdicts and answers, so that they are readable without color.
-MARKS = {"reproduced": "=", "better": "✓", "holds": "✓", "inconclusive": "≈", "worse": "✗", "does not hold": "✗"}
-MARKS |= {"not measured": "·", "baseline not reproduced": "·", "does not apply": "–"}
+#: Marks that are readable without color.
+MARKS = {"reproduced": "=", "better": "✓", "holds": "✓", "inconclusive": "≈", "does not apply": "–"}
+MARKS |= {"worse": "✗", "does not hold": "✗", "not measured": "·", "baseline not reproduced": "·"}
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,9 @@ class Table:
         marks = "".join("---:|" if head.endswith("#") else "---|" for head in self.heads)
         lines = [[head.removesuffix("#") for head in self.heads], *self.rows]
         safe = ([" ".join(text.split()).replace("|", "\\|") for text in line] for line in lines)
-        first, *others = ("|" + "".join(f" {text} |" if text else " |" for text in line) + "\n" for line in safe)
+        first, *others = (
+            "".join(["|", *(f" {text}".rstrip() + " |" for text in line), "\n"]) for line in safe
+        )
         return "\n".join(["".join([first, f"|{marks}\n", *others]), *(f"*{note}*\n" for note in self.notes)])
 
 
@@ -47,7 +49,7 @@ def link_records(*items: str) -> str:
 
 
 def format_spread(mean: float | Decimal, deviation: float | Decimal | None, digits: int | None = None) -> str:
-    """Return "mean ± deviation"; without ``digits`` the numbers keep the digits that the paper prints."""
+    """Return "mean ± deviation", by default with the paper's digits."""
     numbers = [mean] if deviation is None else [mean, deviation]
     return " ± ".join(str(each) if digits is None else f"{each:.{digits}f}" for each in numbers)
 
@@ -98,11 +100,17 @@ LEVEL = 0.95
 
 
 class Interval(NamedTuple):
-    """A mean and its 95 % confidence interval, which is infinitely wide for a single seed."""
+    """A mean and its 95 % interval, infinitely wide for a single seed."""
 
     mean: float
     low: float
     high: float
+
+    def __str__(self) -> str:
+        if not math.isfinite(self.low):
+            return f"{format_number(self.mean)}, one seed"
+        mean, low, high = map(format_number, self)
+        return mean if self.low == self.high else f"{mean}, from {low} to {high}"
 
 
 def interval(
@@ -115,10 +123,10 @@ def interval(
 ) -> Interval:
     """Return the interval of the mean of values, one per seed.
 
-    ``min_variance`` is that of one value due to its instances, which three equal accuracies do not show. ``printed`` is
-    the deviation and number of runs behind a printed mean that was subtracted; with ``one_run`` that is one run, with
-    our spread. ``overlap`` is test shapes per training shape if seeds are random splits, whose values are correlated
-    (the corrected resampled t-test of Nadeau and Bengio, Machine Learning 52, 2003).
+    ``min_variance`` is that of one value due to its instances. ``printed`` is the deviation and number
+    of runs behind a printed mean that was subtracted; with ``one_run`` that is one run, with our
+    spread. ``overlap`` is test shapes per training shape if seeds are random splits, whose values are
+    correlated (the corrected resampled t-test of Nadeau and Bengio, Machine Learning 52, 2003).
     """
     mean, n = statistics.fmean(values), len(values)
     if n < 2:
@@ -142,21 +150,21 @@ def binomial_variance(share: float, instances: int) -> float:
 
 
 def mean_variance(scores: Sequence[str], instances: int) -> float:
-    """Return the variance of a mean over ``instances``, from packed scores per seed; 0 if unknown."""
+    """Return the variance of a mean, from packed scores; 0 if unknown."""
     return _variance([unpacked(text) for text in scores], instances)
 
 
 def paired_variance(first: Sequence[str], second: Sequence[str], factor: float, instances: int) -> float:
-    """Return the variance of the mean of first - factor * second over ``instances``, from packed scores per seed.
+    """Return the variance of the mean of first - factor * second, from packed scores.
 
-    Records with different instances are paired at random, which is also what their difference contains.
+    Records with different instances are paired at random.
     """
     both = [(unpacked(a), unpacked(b)) for a, b in zip(first, second, strict=True)]
     return _variance([a[: len(b)] - factor * b[: len(a)] for a, b in both], instances)
 
 
 def _variance(by_seed: Sequence[np.ndarray[Any, Any]], instances: int) -> float:
-    """Return the variance of a mean over ``instances``; 0 if no seed has two values."""
+    """Return the variance of a mean; 0 if no seed has two values."""
     found = [float(each.var(ddof=1)) for each in by_seed if len(each) > 1]
     return statistics.fmean(found) / instances if found else 0.0
 
@@ -172,5 +180,5 @@ def ratio_interval(first: float, n: int, second: float, m: int, level: float = L
     if first <= 0 or second <= 0 or min(n, m) < 2:
         return Interval(0.0, -math.inf, math.inf)
     mean, tail = math.log2(second / first), (1 + level) / 2
-    low, high = (0.5 * math.log2(float(fdtri(*freedom, tail))) for freedom in ((m - 1, n - 1), (n - 1, m - 1)))
+    low, high = (0.5 * math.log2(float(fdtri(*each, tail))) for each in ((m - 1, n - 1), (n - 1, m - 1)))
     return Interval(mean, mean - low, mean + high)

@@ -1,4 +1,4 @@
-"""Reads a folder of results and compares it with the paper; page, tables and commands show one :class:`Report`."""
+"""Reads a folder of results and compares it with the paper."""
 
 from __future__ import annotations
 
@@ -11,17 +11,9 @@ from quant_reproduction.grid.entries import ENTRIES
 from quant_reproduction.grid.jobs import Job, Outcome, Store, all_pieces
 from quant_reproduction.grid.paper import PROTOCOLS, Paper, PaperTable, paper
 from quant_reproduction.grid.views import Entry
+from quant_reproduction.report import compare
 from quant_reproduction.report.claims import ANSWERS, Checked, Source, check_claims
-from quant_reproduction.report.compare import (
-    Compared,
-    Measured,
-    compare,
-    count_close,
-    count_controls,
-    count_different,
-    count_verdicts,
-    find_view,
-)
+from quant_reproduction.report.compare import Compared, Measured, find_view
 from qubolearn.errors import QubolearnError
 
 #: Fields that every record must have, with their types.
@@ -42,7 +34,7 @@ class Item:
 
     @property
     def missing(self) -> list[str]:
-        """Names of the cells without a record, each once for all seeds."""
+        """Names of the cells without a record, each once."""
         return list(dict.fromkeys(f"{o.job.row}, {o.job.column}" for o in self.outcomes if o.record is None))
 
     @property
@@ -59,10 +51,6 @@ class Item:
         return float(sum(record["seconds"] for record in self.records))
 
     @property
-    def machines(self) -> list[str]:
-        return sorted({str(record["machine"]) for record in self.records})
-
-    @property
     def figures(self) -> list[tuple[Job, Mapping[str, Any]]]:
         """Figures of each row and column, of the first seed."""
         found: dict[tuple[str, str, str], tuple[Job, Mapping[str, Any]]] = {}
@@ -77,12 +65,13 @@ class Item:
 def collect(results: Path, seeds: int, quick: bool) -> list[Item]:
     """Return every entry with the records that a folder has of its jobs."""
     store = Store(results)
-    jobs = {name: entry.jobs(seeds, quick) for name, entry in ENTRIES.items()}
-    return [Item(name, ENTRIES[name], tuple(_outcome(store, job) for job in some)) for name, some in jobs.items()]
+    return [
+        Item(name, entry, tuple(_outcome(store, job) for job in entry.jobs(seeds, quick)))
+        for name, entry in ENTRIES.items()
+    ]
 
 
 def _outcome(store: Store, job: Job) -> Outcome:
-    """Return the record of a job, or the first line of its log if it failed."""
     record, log = store.get(job), store.log(job)
     for name, kind in RECORD.items():
         if record is not None and not isinstance(record.get(name), kind):
@@ -106,21 +95,22 @@ class Summary:
 
     quick: bool
     seeds: int
-    close: Mapping[str, int]  # protocol -> how many of the paper's "Ours" numbers come out within 10 %
-    cells: Mapping[str, Mapping[str, int]]  # protocol -> verdict -> how many of them; reproduced is within 25 %
-    control: Mapping[str, Mapping[str, tuple[int, int]]]  # protocol -> Diag, Pure -> better than Ours, measured
-    different: Mapping[str, int]  # protocol -> our distinct numbers behind all of them
+    close: Mapping[str, int]  # protocol -> "Ours" numbers within 10 %
+    cells: Mapping[str, Mapping[str, int]]  # protocol -> verdict -> count
+    control: Mapping[str, Mapping[str, tuple[int, int]]]  # protocol -> method -> better, measured
+    different: Mapping[str, int]  # protocol -> our distinct numbers
     claims: Mapping[str, Mapping[str, int]]  # a, r or c -> answer -> claims
-    qubits: Mapping[str, Mapping[str, Mapping[str, float]]]  # problem -> method -> physical qubits: paper, ours
+    qubits: Mapping[str, Mapping[str, Mapping[str, float]]]  # problem -> method -> paper, ours
     machines: Sequence[str]
     jobs: int
     done: int
-    grid: Mapping[str, Any] | None  # seconds, machine and pieces, if one command ran all jobs of the folder
+    grid: Mapping[str, Any] | None  # if one command ran all jobs of the folder
 
     def in_words(self) -> list[str]:
-        """Say in one sentence per protocol how many of the paper's numbers come out, and in one how its claims fare."""
-        starts, said = ("As the text describes it", "As the released code runs it", "With our recipe and inputs"), []
-        for protocol, start in zip("arc", starts, strict=True):
+        """Say in a sentence each how the paper's numbers and claims fare."""
+        starts = {"a": "As the text describes it", "r": "As the released code runs it"}
+        said = []
+        for protocol, start in {**starts, "c": "With our recipe and inputs"}.items():
             found = self.cells[protocol]
             missing = found["not measured"]
             said.append(
@@ -179,13 +169,13 @@ class Report:
         return Summary(
             quick=self.quick,
             seeds=self.seeds,
-            close={each: count_close(self.compared, each) for each in PROTOCOLS},
-            cells={each: {**count_verdicts(self.compared, each)} for each in PROTOCOLS},
-            different={each: count_different(self.compared, each) for each in PROTOCOLS},
-            control={each: count_controls(self.compared, each) for each in PROTOCOLS},
-            claims={source: {answer: of.count(answer) for answer in ANSWERS} for source, of in answers.items()},
+            close={each: compare.count_close(self.compared, each) for each in PROTOCOLS},
+            cells={each: {**compare.count_verdicts(self.compared, each)} for each in PROTOCOLS},
+            different={each: compare.count_different(self.compared, each) for each in PROTOCOLS},
+            control={each: compare.count_controls(self.compared, each) for each in PROTOCOLS},
+            claims={each: {answer: of.count(answer) for answer in ANSWERS} for each, of in answers.items()},
             qubits=qubits,
-            machines=sorted({machine for item in self.items for machine in item.machines}),
+            machines=sorted({str(record["machine"]) for record in self.records}),
             jobs=sum(len(item.outcomes) for item in self.items),
             done=len(self.records),
             grid=self.grid,
@@ -196,14 +186,13 @@ def gather(results: Path, quick: bool, seeds: int) -> Report:
     """Read the result files and compare them with the paper."""
     items = collect(results, seeds, quick)
     found, source = measured(items), paper()
-    compared, claims = compare(source, found), check_claims(source, found)
+    compared, claims = compare.compare(source, found), check_claims(source, found)
     return Report(results, source, items, found, compared, claims, quick, seeds, _grid(results, items))
 
 
 def _grid(results: Path, items: Sequence[Item]) -> Mapping[str, Any] | None:
-    """Return the time of one command, if it ran all jobs of these items."""
     outcomes = [outcome for item in items for outcome in item.outcomes]
     made = all_pieces(Store(results), [outcome.job for outcome in outcomes])
     if made is None or not all(outcome.record for outcome in outcomes):
         return None
-    return {"seconds": float(made["seconds"]), "machine": made["machine"], "pieces": len(made.get("pieces", [1]))}
+    return {"seconds": made["seconds"], "machine": made["machine"], "pieces": len(made["pieces"])}

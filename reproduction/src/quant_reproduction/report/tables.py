@@ -15,25 +15,17 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from quant_reproduction.cli import concise_errors
 from quant_reproduction.cli.reproduce import AGAIN
 from quant_reproduction.grid.entries import ENTRIES
 from quant_reproduction.grid.entries.clouds import SEARCHES
 from quant_reproduction.grid.jobs import Outcome, Store
 from quant_reproduction.grid.paper import PROTOCOLS, PaperTable, Protocol, paper
 from quant_reproduction.grid.views import DIGITS, SEEDS, Cell, rows_and_columns
-from quant_reproduction.report import couplings, errata
+from quant_reproduction.report import couplings, errata, numbers
 from quant_reproduction.report.claims import ANSWERS, SOURCES, Checked
 from quant_reproduction.report.compare import CLOSE, REPRODUCED, Compared, find_view, format_counts, levels
-from quant_reproduction.report.numbers import (
-    MARKS,
-    Table,
-    format_duration,
-    format_spread,
-    join_words,
-    link_records,
-    plural,
-    training_hardware,
-)
+from quant_reproduction.report.numbers import MARKS, Table, format_duration, format_spread, link_records
 from quant_reproduction.report.summary import Item, Report, gather
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.files import read_json
@@ -42,7 +34,7 @@ MARKER = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re
 
 
 def summary_table(report: Report) -> Table:
-    """Count the verdicts under each protocol, and how often methods without couplings are better too."""
+    """Count the verdicts under each protocol, and those of controls."""
     found = report.summary
     heads = ["", "reproduced, ±10 %#", "±25 %#", "better#", "worse#", "inconclusive#", "not measured#"]
     rows = []
@@ -51,7 +43,9 @@ def summary_table(report: Report) -> Table:
         counts = (found.close[protocol], *found.cells[protocol].values())
         rows.append((f"({protocol}) {name}", *map(str, counts), *beaten))
     total = sum(found.cells["a"].values())
-    ours = join_words([f"{count} ({protocol})" for protocol, count in found.different.items() if count])
+    ours = numbers.join_words(
+        [f"{count} ({protocol})" for protocol, count in found.different.items() if count]
+    )
     note = (
         f"{total} numbers of the paper's own method. Reproduced: two one-sided tests at 5 % place our mean within that "
         "share of the printed number; ±25 % contains ±10 %. Of the others, a number is better or worse if a 95 % "
@@ -84,7 +78,7 @@ def facts_table(report: Report) -> Table:
 
 
 def claims_table(claims: Sequence[Checked], quotes: bool = False) -> Table:
-    """Show whether each claim holds in the paper's tables, under its protocol, and under our recipe."""
+    """Show whether each claim holds in the paper and in our runs."""
     rows = []
     for checked in claims:
         marks = []
@@ -102,7 +96,7 @@ def claims_table(claims: Sequence[Checked], quotes: bool = False) -> Table:
 
 
 def pairs_table(claims: Sequence[Checked]) -> Table:
-    """Show the numbers behind claims: the one that should be better against the other."""
+    """Show the numbers behind claims."""
     pairs = [(checked.claim.text, pair) for checked in claims for pair in checked.pairs]
     rows = [(text, str(pair), *(pair.format(source) for source in SOURCES)) for text, pair in pairs]
     return Table(["claim", "compared", *(f"{name}#" for name in SOURCES.values())], rows)
@@ -121,7 +115,7 @@ RELEASED: Mapping[str, str] = {
 
 
 def comparison_table(report: Report, table: PaperTable) -> Table:
-    """Show one table of the paper: its numbers, ours under each protocol with the verdict, and the differences."""
+    """Show one table of the paper with ours and the verdicts."""
     compared = report.of_table(table)
     cells: dict[tuple[str, str], list[Compared]] = {}
     for each in compared:
@@ -135,7 +129,7 @@ def comparison_table(report: Report, table: PaperTable) -> Table:
     more = ", and under (r) as the released code does" if len(chance) > 2 else ""
     for (row, column), cell in cells.items():
         texts = [" / ".join(format_spread(each.paper, each.paper_spread) for each in cell)]
-        found = [*(levels(table.view, row) or ()), *(levels(table.view, row, True) or ())][: len(chance)]
+        found = [*levels(table.view, row), *levels(table.view, row, True)][: len(chance)]
         texts += [" / ".join(f"{level['median' in each.metric]:.1f}" for each in cell) for level in found]
         for protocol in PROTOCOLS:
             numbers = [number for each in cell if (number := each.numbers[protocol])]
@@ -147,7 +141,9 @@ def comparison_table(report: Report, table: PaperTable) -> Table:
         f"Not counted in the summary: {table.not_counted}." if table.not_counted else "",
         f"Differences from the paper: {table.differs}" if table.differs else "",
         explained,
-        f"The best constant and a random answer are scored as the text draws answers{more}." if chance else "",
+        f"The best constant and a random answer are scored as the text draws answers{more}."
+        if chance
+        else "",
         f"Records: {link_records(find_view(table.view)[0])}.",
     ]
     heads = [head for protocol, what in PROTOCOLS.items() for head in (f"({protocol}) {what}#", "verdict")]
@@ -155,7 +151,6 @@ def comparison_table(report: Report, table: PaperTable) -> Table:
 
 
 def _verdict(each: Compared, protocol: Protocol) -> str:
-    """Return the verdict; of a reproduced number also the width."""
     found = each.verdict(protocol)
     width = CLOSE if each.within(protocol, CLOSE) else REPRODUCED
     return f"{found}, ±{100 * width:.0f} %" if found == "reproduced" else found
@@ -184,7 +179,7 @@ def _origin(records: Sequence[Mapping[str, Any]]) -> str:
     span = " to ".join(map(str, dict.fromkeys([*seconds[:1], *seconds[-1:]])))
     several = f"Mean ± standard deviation over seeds {', '.join(map(str, seeds))}"
     parts = [several if len(seeds) > 1 else f"Seed {seeds[0]} only"]
-    parts += [f"training takes {span} s on {training_hardware(trained)}"] if trained else []
+    parts += [f"training takes {span} s on {numbers.training_hardware(trained)}"] if trained else []
     parts += [f"qubolearn {', '.join(versions)}", *machines]
     return f"{'; '.join(parts)}. Made by `quant reproduce {item}`; records: {link_records(item)}."
 
@@ -199,9 +194,10 @@ def searches(report: Report) -> str:
 
 
 def records_table(item: Item) -> Table:
-    """Show the source of each number of an item, and the key of each seed's record."""
+    """Show the source of each number, and the keys of its records."""
     rows: dict[tuple[str, ...], list[str]] = {}
-    for job, record in [(outcome.job, outcome.record) for outcome in item.outcomes if outcome.record is not None]:
+    done = [(outcome.job, outcome.record) for outcome in item.outcomes]
+    for job, record in [(job, record) for job, record in done if record is not None]:
         codes = [f"`{str(record[name])[:12]}`" if name in record else "–" for name in ("commit", "source")]
         read = sorted(record.get("data", {}).items())
         data = ", ".join(f"{name.rpartition('/')[2]} `{sha[:12]}`" for name, sha in read)
@@ -215,7 +211,9 @@ def all_records(report: Report) -> str:
     """Show the records behind every number, item by item."""
     unknown = sum("commit" not in record for record in report.records)
     remake = "`quant reproduce --key KEY` remakes a record alone and compares"
-    parts = [f"{plural(len(report.records), 'record')}; {unknown or 'none'} without a commit. {remake}.\n"]
+    parts = [
+        f"{numbers.plural(len(report.records), 'record')}; {unknown or 'none'} without a commit. {remake}.\n"
+    ]
     for item in report.items:
         if item.records:
             names = [path.name for path in Store(report.results).paths(item.name)]
@@ -234,7 +232,7 @@ def data_table(report: Report) -> Table:
 
 
 def errata_table(report: Report) -> Table:
-    """Show what in the paper looks like an error, and the command that demonstrates it."""
+    """Show what looks like an error, and the command that shows it."""
     rows = []
     for each in errata.findings(report):
         item = each.command.removeprefix("quant reproduce ")
@@ -251,7 +249,7 @@ SAMPLERS |= {"dimod": "SA (dimod), 100 sweeps (simulated)", "QA": "simulated QA"
 
 
 def bars_table(report: Report) -> Table:
-    """Compare the bars of Figures 4a, 4b and 8, whose heights are in the paper's LaTeX, with ours."""
+    """Compare the bars of Figures 4a, 4b and 8 with ours."""
     note = f"Records: {link_records('rotation', 'training', 'energies')}."
     return Table(["", "", "the paper's bars#", "(a) ours#"], list(_bars(report)), [note])
 
@@ -268,25 +266,23 @@ def _bars(report: Report) -> Iterator[Sequence[str]]:
         bars = printed[f"Figure 4b, epoch {epoch}"]
         for name, ours in {"unprojected": "as solved", "projected": "projected"}.items():
             if name in bars:
-                mine, what = found[place].get(ours) if len(found) == 3 else None, f"Figure 4b, epoch {epoch}, {name}"
-                right = f"{100 * bars[name][0] / sum(bars['unprojected']):.1f}"  # projected bars miss nine instances
+                mine = found[place].get(ours) if len(found) == 3 else None
+                what = f"Figure 4b, epoch {epoch}, {name}"
+                right = f"{100 * bars[name][0] / sum(bars['unprojected']):.1f}"  # projected bars miss nine
                 yield what, "correct, % (ours: of the training set)", right, _first_share(mine)
                 yield what, "wrong bits, mean", _mean(bars[name]), _mean(mine)
     metrics = _first_metrics(report, "energies", "k=5, 450 epochs at 1e-5", "samplers")
     panels = metrics.get("energies", {}).get("figure", {}).get("panels", ())
     counts = {each["name"]: each["counts"] for panel in panels for each in panel["series"]}
     for name, ours in SAMPLERS.items():
-        heights = [height for height in printed["Figure 8"][name] if height]
-        yield f"Figure 8, {name}", "reads in its lowest bar, %", _first_share(heights), _first_share(counts.get(ours))
+        shares = map(_first_share, ([*filter(None, printed["Figure 8"][name])], counts.get(ours)))
+        yield f"Figure 8, {name}", "reads in its lowest bar, %", *shares
 
 
 def _first_metrics(report: Report, item: str, row: str, column: str) -> Mapping[str, Any]:
-    """Return the metrics of the first seed that has a record."""
-    for outcome in (outcome for each in report.items if each.name == item for outcome in each.outcomes):
-        if outcome.record is not None and (outcome.job.row, outcome.job.column) == (row, column):
-            metrics: Mapping[str, Any] = outcome.record["metrics"]
-            return metrics
-    return {}
+    records = (record for each in report.items if each.name == item for record in each.records)
+    jobs = ((record["job"], record["metrics"]) for record in records)
+    return next((found for job, found in jobs if (job["row"], job["column"]) == (row, column)), {})
 
 
 def _first_share(heights: Sequence[float] | None) -> str:
@@ -298,7 +294,7 @@ def _mean(heights: Sequence[float] | None) -> str:
 
 
 def verified_table(results: Path) -> Table:
-    """Show how reruns of records compare: ``verify.json`` is the result of ``quant reproduce --verify N --json``."""
+    """Show how reruns of records compare, from ``verify.json``."""
     path = results / "verify.json"
     if not path.is_file():
         raise QubolearnError(f"no {path}; run: quant reproduce --verify 20 --json > {path}")
@@ -335,11 +331,7 @@ TABLES: Mapping[str, Callable[[Report], object]] = {
     "couplings-pay": couplings.pay_table,
     "couplings-short": couplings.short_table,
     "couplings-chip": couplings.chip_table,
-    **{
-        f"paper-{'-'.join(re.findall(r'[a-z0-9]+', each.name.lower()))}": partial(comparison_table, table=each)
-        for each in paper().tables
-        if each.cells
-    },
+    **{f"paper-{each.slug}": partial(comparison_table, table=each) for each in paper().tables if each.cells},
     **{view.name: partial(view_table, name=view.name) for entry in ENTRIES.values() for view in entry.views},
 }
 
@@ -350,19 +342,13 @@ def _report(results: Path) -> Report:
 
 
 def make_table(name: str, results: Path, docs: str = "") -> str:
-    """Return a table in Markdown; ``docs`` is the path from the page to the reproduction's pages."""
+    """Return a table in Markdown; ``docs`` is the path to the pages."""
     if name not in TABLES:
         raise unknown_name("table", name, TABLES)
-    try:
+    with concise_errors(results):
         table = TABLES[name](_report(results))
-    except QubolearnError:
-        raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # records have no schema
-        raise QubolearnError(
-            f"a record of table {name} in {results} is damaged ({type(error).__name__}: {error}); rerun it"
-        ) from error
     if isinstance(table, Table) and not table.rows:
-        raise QubolearnError(f"no results for table {name} in {results}; run: quant reproduce all --out {results}")
+        raise QubolearnError(f"no results for table {name}; run: quant reproduce all --out {results}")
     link = re.compile(r"\]\((?![\w+]+:|#)([^)]+)\)")
     return link.sub(lambda match: f"]({posixpath.normpath(docs + match[1])})", str(table))
 

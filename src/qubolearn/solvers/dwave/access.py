@@ -1,7 +1,7 @@
-"""Access to a D-Wave chip: the connection, the account of QPU time, the token, and paid calls.
+"""Access to a D-Wave chip: connection, QPU time, token, and paid calls.
 
-A call is bounded in time, canceled when interrupted, and never repeated; only free requests are. A call that fails
-counts as paid in full, since D-Wave may have run it.
+A call is bounded in time, canceled when interrupted, and never repeated. One that fails counts as
+paid, since D-Wave may have run it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from qubolearn.errors import QubolearnError, missing_extra
 if TYPE_CHECKING:
     from dimod import BinaryQuadraticModel
 
-#: Time reserved for a call, as a multiple of D-Wave's estimate of its QPU access time.
+#: Time reserved for a call, as a multiple of D-Wave's estimate.
 MARGIN = 1.1
 #: Seconds in which the client may still send the cancellation of a call.
 GRACE = 5.0
@@ -43,7 +43,7 @@ class Opened(NamedTuple):
 
 
 class QpuAccess:
-    """The connection to a chip and the account of its time, shared by a solver and all its copies.
+    """The connection to a chip and the account of its time, shared by copies of a solver.
 
     It is opened on first use, is never saved, and its repr shows no settings.
     """
@@ -79,21 +79,19 @@ class QpuAccess:
             return self._opened
 
     def close(self) -> None:
-        """End the connection's threads; the next call opens a new one. A sampler that was passed in stays."""
+        """End the connection; a sampler that was passed in stays."""
         with self._lock:
             if self._opened is None or self._opened.source != "qpu":
                 return
             sampler, self._opened = self._opened.sampler, None
-        _is_done(_start(sampler.close), GRACE)  # the client itself would wait for its last job
+        _is_done(_start(sampler.close), GRACE)  # the client would wait for its last job
 
     def charge(self, seconds: float, budget: float = math.inf) -> None:
-        """Add QPU time to the account (negative: take it back), or raise if the budget does not cover it."""
+        """Add QPU time to the account, or raise if the budget does not cover it."""
         with self._lock:
             if seconds > (left := budget - self.spent_seconds):
-                raise QubolearnError(
-                    f"these anneals need about {seconds:.3g} s of QPU time, but {max(left, 0.0):.3g} s of "
-                    f"budget_seconds={budget:g} are left; raise the budget, or use fewer reads or QUBOs"
-                )
+                has = f"{max(left, 0.0):.3g} s of budget_seconds={budget:g} are left; raise it, or use fewer reads"
+                raise QubolearnError(f"these anneals need about {seconds:.3g} s of QPU time, but {has}")
             self.spent_seconds += seconds
 
 
@@ -115,12 +113,12 @@ def _with_chip(sampler: Any) -> Opened:
 
 
 def estimated_seconds(opened: Opened, qubits: int, parameters: Mapping[str, Any]) -> float:
-    """Return D-Wave's estimate of the QPU access time; 0 for samplers that are not a chip and state no timing."""
+    """Return D-Wave's estimate of the QPU access time; 0 without a chip."""
     try:
         from dwave.cloud.solver import StructuredSolver
     except ImportError:
         raise missing_extra("the D-Wave solver", "dwave") from None
-    timed = getattr(opened.sampler, "solver", opened.sampler)  # the estimate only reads ``timed.properties``
+    timed = getattr(opened.sampler, "solver", opened.sampler)
     options = {key: parameters[key] for key in ("num_reads", "annealing_time") if key in parameters}
     try:
         with np.errstate(all="ignore"):
@@ -128,14 +126,14 @@ def estimated_seconds(opened: Opened, qubits: int, parameters: Mapping[str, Any]
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         if opened.source == "simulated":
             return 0.0
-        raise QubolearnError(f"this chip's QPU time cannot be estimated, so no budget holds: {error}") from None
+        raise QubolearnError(f"this chip's QPU time cannot be estimated for the budget: {error}") from None
     if not 0 < seconds < math.inf:
-        raise QubolearnError(f"this chip's QPU time is estimated as {seconds:g} s, so no budget applies; use another")
+        raise QubolearnError(f"this chip's QPU time is estimated as {seconds:g} s; use another chip")
     return seconds
 
 
 def _start(call: Callable[[], Any], done: Future[Any] | None = None) -> Future[Any]:
-    """Run a call in a daemon thread, which does not keep the process alive; return the future of its result."""
+    """Run a call in a daemon thread; return the future of its result."""
     future: Future[Any] = done or Future()
 
     def work() -> None:
@@ -158,22 +156,23 @@ def _connect(settings: Mapping[str, Any], deadline: float) -> Any:
         from dwave.system import DWaveSampler
     except ImportError:
         raise missing_extra("the D-Wave solver", "dwave") from None
-    for name in list(logging.root.manager.loggerDict):  # the client logs its token at level DEBUG
+    for name in list(logging.root.manager.loggerDict):  # the client logs its token
         if name.startswith("dwave"):
             logging.getLogger(name).addFilter(_hide_tokens)
     finite = {
-        "request_timeout": min(60.0, deadline + GRACE),  # a late submission must still return the id to cancel
+        "request_timeout": min(60.0, deadline + GRACE),  # late ones must return their ids
         "polling_timeout": deadline + GRACE,  # by default the client polls forever
         "poll_pause": POLL_PAUSE,
-        "http_retry_total": 3,  # of free requests; a submission that may have arrived is never repeated
-        "cache_enabled": False,  # a chip that was online a quarter of an hour ago may be offline now
+        "http_retry_total": 3,  # of free requests; submissions are never repeated
+        "cache_enabled": False,  # a cached chip may be offline
     }
-    sampler = DWaveSampler.__new__(DWaveSampler)  # before its threads start, which have to end if it cannot connect
+    # made before its threads start, which have to end if it cannot connect
+    sampler = DWaveSampler.__new__(DWaveSampler)
     connecting = _start(lambda: sampler.__init__(**settings, **finite))
-    if not _is_done(connecting, deadline):  # the client sleeps for as long as a server requests
+    if not _is_done(connecting, deadline):  # the client may sleep
         reason = f"D-Wave cannot be reached: it named no chip within deadline_seconds={deadline:g}"
     elif connecting.exception() is None:
-        return sampler  # no name for the error, which may hold the token: tracebacks show variables
+        return sampler  # the error is unnamed: tracebacks may show its token
     elif isinstance(connecting.exception(), SolverAuthenticationError):
         reason = "D-Wave refused the API token; check it with `dwave ping`"
     elif isinstance(connecting.exception(), SolverNotFoundError):
@@ -187,15 +186,17 @@ def _connect(settings: Mapping[str, Any], deadline: float) -> Any:
     raise QubolearnError(f"{reason}. Offline, DWaveSolver.mock() runs without either")
 
 
-#: A token after its name, as in a repr of settings or of HTTP headers, and the form that D-Wave's tokens have.
-_TOKEN = re.compile(r"""(token['"]?\s*[:=]\s*['"]?)[^'"\s,})]+|\b[A-Za-z0-9]{2,8}-[0-9a-f]{32,64}\b""", re.IGNORECASE)
+#: A token after its name, and the form that D-Wave's tokens have.
+_TOKEN = re.compile(
+    r"""(token['"]?\s*[:=]\s*['"]?)[^'"\s,})]+|\b[A-Za-z0-9]{2,8}-[0-9a-f]{32,64}\b""", re.IGNORECASE
+)
 
 
 def _format_error(error: BaseException | None, opened: Opened | None = None) -> str:
-    """Format an error in one line, without the token, and with a remedy if one is known."""
+    """Format an error without the token, with a remedy if one is known."""
     config = getattr(getattr(opened and opened.sampler, "client", None), "config", None)
     text = " ".join(_without_tokens(str(error), getattr(config, "token", None)).split())[:300]
-    remedy = "; close() the solver, and the next call takes a chip that is online" if "offline" in text.lower() else ""
+    remedy = "; close() the solver to take another chip" if "offline" in text.lower() else ""
     return f"{type(error).__name__}: {text}{remedy}"
 
 
@@ -214,11 +215,11 @@ def _hide_tokens(record: logging.LogRecord) -> bool:
 
 
 def run(opened: Opened, bqm: BinaryQuadraticModel, parameters: Mapping[str, Any], deadline: float) -> Any:
-    """Return the sample set of one call, waiting for it until the deadline."""
+    """Wait for the sample set of one call until the deadline."""
     on_qpu, until, sent = opened.source == "qpu", time.monotonic() + deadline, Future[Any]()
     send = opened.sampler.solver.sample_bqm if on_qpu else opened.sampler.sample
     try:
-        # In its own thread, so that Ctrl-C finds us waiting and never between a submission and its job.
+        # In a thread, so that Ctrl-C never comes between a submission and its job.
         ended = _is_done(_start(partial(send, bqm, **parameters), sent), deadline)
         job = sent.result() if ended and on_qpu and not sent.exception() else sent
         ended = ended and (job is sent or _ended(job, until))
@@ -227,12 +228,10 @@ def run(opened: Opened, bqm: BinaryQuadraticModel, parameters: Mapping[str, Any]
             _ended(sent.result())
         raise
     if not ended:
-        raise QubolearnError(
-            f"no answer from D-Wave within deadline_seconds={deadline:g}; cancellation was requested. "
-            "Raise the deadline or try again later"
-        )
+        late = f"no answer from D-Wave within deadline_seconds={deadline:g}; cancellation was requested"
+        raise QubolearnError(f"{late}. Raise the deadline or try again later")
     sampleset, error = _answer(opened, job, until)
-    if error is not None:  # which may hold the token, and is kept out of the traceback
+    if error is not None:  # which may hold the token
         text = _format_error(error, opened)
         del error, job, sent
         raise QubolearnError(f"the call to D-Wave failed and was not repeated: {text}")
@@ -240,7 +239,7 @@ def run(opened: Opened, bqm: BinaryQuadraticModel, parameters: Mapping[str, Any]
 
 
 def _ended(job: Any, until: float = -math.inf) -> bool:
-    """Return True if the job ended in time; otherwise cancel it, and return True if the answer came nevertheless."""
+    """Return True if the job ended in time, or while it was being canceled."""
     if job.wait(max(until - time.monotonic(), 0.0)):
         return True
     with suppress(Exception):  # a client that is being closed raises
@@ -251,8 +250,8 @@ def _ended(job: Any, until: float = -math.inf) -> bool:
 def _answer(opened: Opened, job: Any, until: float) -> tuple[Any, Exception | None]:
     """Return the sample set of a job that has ended, or the error.
 
-    The client gives up on a job when one request for it fails. Its answer may be paid for by then, and requesting it
-    again is free. If that fails too, the job is canceled unless D-Wave reports that it is over.
+    The client gives up when one request fails; requesting a paid answer again is free. If that
+    fails too, the job is canceled unless it is over.
     """
     sampleset, error = _result(job)
     for last in (False, True):

@@ -1,4 +1,4 @@
-"""D-Wave's quantum annealers: as many QUBOs per anneal as the chip holds, within a budget of QPU time."""
+"""D-Wave's quantum annealers, many QUBOs per anneal."""
 
 from __future__ import annotations
 
@@ -22,27 +22,26 @@ from qubolearn.solvers.forms import with_second_best
 
 __all__ = ["DWaveSolver"]
 
-#: If the largest entry is below this, squares and reciprocals leave the range of float64.
+#: Below this largest entry float64 underflows.
 MIN_ENTRY = 1e-140
 
-#: Inverse temperatures of the mock, in units of the programmed h and J; the last one is about a chip's.
+#: Inverse temperatures of the mock; the last one is about a chip's.
 MOCK_BETA_RANGE = (0.1, 10.0)
 
 
 @dataclass(frozen=True)
 class DWaveSolver(QuboSolver):
-    """Solve on a D-Wave machine: pack the batch onto one chip, anneal ``reads`` times per call, complete x⁺ near x*.
+    """Solve on a D-Wave machine: pack the batch onto one chip, and complete x⁺ near x*.
 
-    QUBOs on a pattern of :func:`qubolearn.topology` use one qubit per bit, all others are minor-embedded. One call
-    anneals as many QUBOs as there are disjoint tiles. Tiles are found once per chip and graph of the batch.
+    QUBOs on a pattern of :func:`qubolearn.topology` use one qubit per bit, all others are
+    minor-embedded (Cai, Macready and Roy, arXiv:1406.2741, 2014). One call anneals as many QUBOs as
+    there are disjoint tiles. Each QUBO is scaled to fill the chip's ranges.
 
-    Each QUBO is scaled to fill the chip's ranges, usually h in [-4, 4] and J in [-1, 1] (chains: [-2, 1]), so that its
-    answer does not depend on its neighbors in the call. Reference: Cai, Macready and Roy, arXiv 2014 (embedding).
-
-    Every call is estimated first, and raises if it would exceed ``budget_seconds`` of QPU access time, which the solver
-    shares with its copies. No call is repeated, and one that fails counts as paid. Calls that miss their deadline or
-    are interrupted are canceled. D-Wave's client reads the token; the solver never stores it. ``info`` holds the
-    ``source`` of the answers (``"qpu"``, ``"mock"``, ``"simulated"``), costs, and measurements of each QUBO.
+    Every call is estimated first, and raises if it would exceed ``budget_seconds``, which copies of
+    the solver share. No call is repeated, and one that fails counts as paid. Late or interrupted
+    calls are canceled. D-Wave's client reads the token; the solver never stores it. ``info`` holds
+    the ``source`` of the answers (``"qpu"``, ``"mock"``, ``"simulated"``), costs, and measurements
+    of each QUBO.
 
     Args:
         reads: anneals per call.
@@ -53,7 +52,7 @@ class DWaveSolver(QuboSolver):
         qpu: the name of the chip; None for the largest one that is online.
         profile: the section of D-Wave's configuration file.
         region, endpoint: D-Wave's service, if not the default one.
-        access: the connection and the account, which copies of the solver share.
+        access: the connection and the account.
 
     >>> solver = DWaveSolver.mock(reads=50, sweeps=50, seed=0)  # no token, no network
     >>> solver(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), count=1).states.tolist()
@@ -93,9 +92,10 @@ class DWaveSolver(QuboSolver):
         budget_seconds: float = 10.0,
         deadline_seconds: float = 300.0,
     ) -> DWaveSolver:
-        """Return the solver without a token or a network, on D-Wave's mock of a chip.
+        """Return the solver on D-Wave's mock of a chip, without a token or a network.
 
-        Reads come from simulated annealing. QPU times are estimates for Advantage; only they depend on ``anneal_time``.
+        Reads come from simulated annealing. QPU times are estimates for Advantage; only they depend
+        on ``anneal_time``.
         """
         sampler = _mock_sampler(topology, size, sweeps, seed, list(broken_qubits), list(broken_couplers))
         access = QpuAccess(sampler)
@@ -107,34 +107,35 @@ class DWaveSolver(QuboSolver):
         best = states[torch.arange(len(A)), energy.argmin(1)]
         lowest = energy.amin(1, keepdim=True)
         info["success_probability"] = (energy <= lowest + 1e-9 * lowest.abs()).double().mean(1)
-        return SearchResult(with_second_best(A.cpu().double(), torch.cat([best[:, None], states], 1), count), info)
+        return SearchResult(with_second_best(A, torch.cat([best[:, None], states], 1), count), info)
 
     def sample(self, A: Tensor, beta: float | None = None) -> Tensor:
-        """Return all reads ``[batch, reads, n]`` as the chip drew them; its temperature cannot be chosen."""
+        """Return the chip's reads ``[batch, reads, n]``; a ``beta`` raises."""
         if beta is not None:
             raise no_temperature("D-Wave's chip", beta)
         return self._anneal(A.detach())[0].to(A)
 
     def _anneal(self, A: Tensor) -> tuple[Tensor, dict[str, Any]]:
-        """Return all reads ``[batch, reads, n]``, and costs, shares of broken chains and scales."""
+        """Return all reads, costs, shares of broken chains and scales."""
         A = A.to("cpu", torch.float64)
         each = A.abs().amax((1, 2))
         if bool((tiny := (each > 0) & (each < MIN_ENTRY)).any()):
-            raise QubolearnError(
-                f"|A_ij| up to {each[tiny][0].item():.1e} vanish as h and J (limit {MIN_ENTRY:g}); multiply A"
-            )
-        settings = {"solver": self.qpu, "profile": self.profile, "region": self.region, "endpoint": self.endpoint}
+            largest = f"|A_ij| up to {each[tiny][0].item():.1e}"
+            raise QubolearnError(f"{largest} vanish as h and J (limit {MIN_ENTRY:g}); multiply A")
+        settings = {"solver": self.qpu, "profile": self.profile}
+        settings |= {"region": self.region, "endpoint": self.endpoint}
         opened = self.access.open({k: v for k, v in settings.items() if v is not None}, self.deadline_seconds)
         parameters = self._parameters(opened.sampler.properties)
         packing = pack(A.shape[2], _couplers(A), opened.chip)
         parts = [A[start : start + packing.tiles] for start in range(0, len(A), packing.tiles)]
-        needed = [estimated_seconds(opened, len(packing.first(len(part)).qubits), parameters) for part in parts]
-        waiting = [MARGIN * seconds for seconds in needed]  # reserved for calls that were not sent yet
+        qubits = [len(packing.first(len(part)).qubits) for part in parts]
+        needed = [estimated_seconds(opened, used, parameters) for used in qubits]
+        waiting = [MARGIN * seconds for seconds in needed]  # reserved for calls to come
         self.access.charge(sum(waiting), self.budget_seconds)
         calls: list[_Call] = []
         try:
             for part, estimate in zip(parts, needed, strict=True):
-                self.access.charge(0.0, self.budget_seconds)  # the last call may have taken longer than was estimated
+                self.access.charge(0.0, self.budget_seconds)  # if the last took longer
                 waiting.pop(0)  # stays on the account if the call fails
                 calls.append(self._call(part, packing.first(len(part)), opened, parameters, estimate))
         finally:
@@ -160,7 +161,7 @@ class DWaveSolver(QuboSolver):
     def _parameters(self, properties: Mapping[str, Any]) -> dict[str, Any]:
         wanted: dict[str, Any] = {"answer_mode": "raw", "auto_scale": False}
         known = properties.get("parameters") or wanted
-        parameters = {"num_reads": self.reads, **{key: value for key, value in wanted.items() if key in known}}
+        parameters = {key: value for key, value in wanted.items() if key in known} | {"num_reads": self.reads}
         parameters |= {} if self.anneal_time is None else {"annealing_time": self.anneal_time}
         limits = {"num_reads": (1, 10000), "annealing_time": (0.0, math.inf)}
         for name, otherwise in limits.items():
@@ -170,7 +171,6 @@ class DWaveSolver(QuboSolver):
         return parameters
 
     def _call(self, A: Tensor, packing: Packing, opened: Opened, parameters: Any, estimate: float) -> _Call:
-        """Anneal as many QUBOs as the packing has tiles, in one call."""
         from dimod import SPIN, BinaryQuadraticModel
 
         J, h, _ = to_ising(A)
@@ -180,13 +180,13 @@ class DWaveSolver(QuboSolver):
             programmed.h, (*packing.ends, programmed.J), 0.0, SPIN, variable_order=packing.qubits.tolist()
         )
         sampleset = run(opened, bqm, parameters, self.deadline_seconds)
-        # The mock states the same time for every problem; its estimate is closer to a chip's.
+        # The mock's stated time is constant; its estimate is closer to a chip's.
         spent = reported_seconds(sampleset.info, MARGIN * estimate) if opened.source == "qpu" else estimate
         self.access.charge(spent - MARGIN * estimate)
         size = float(np.abs(programmed.h).sum() + np.abs(programmed.J).sum())
         bits, broken = unpack(packing, _spins(sampleset, bqm, packing.qubits.tolist(), self.reads, size))
-        states, *rest = (torch.from_numpy(np.ascontiguousarray(part)) for part in (bits, broken, programmed.scale))
-        return _Call(spent, states, *rest)
+        parts = (bits, broken, programmed.scale)
+        return _Call(spent, *(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
 
 
 class _Call(NamedTuple):
@@ -197,33 +197,32 @@ class _Call(NamedTuple):
 
 
 def _couplers(A: Tensor) -> frozenset[Coupler]:
-    """Return the pairs that any QUBO of the batch couples."""
     pairs = (upper_triangular(A) != 0).any(0).triu(1).nonzero().tolist()
     return frozenset((i, j) for i, j in pairs)
 
 
 def _spins(sampleset: Any, bqm: Any, qubits: list[int], reads: int, size: float) -> npt.NDArray[np.int8]:
-    """Return the spins ``[reads, Q]`` of an answer, in the order of ``qubits``, whose energies are of this ``size``.
+    """Return the spins ``[reads, Q]`` of an answer, in the order of ``qubits``.
 
     Raise if any is missing, or if the stated energies are not those of the reads.
     """
     record = sampleset.record
     if missing := set(qubits) - set(sampleset.variables):
-        raise QubolearnError(f"the answer lacks {len(missing)} of {len(qubits)} qubits, such as {min(missing)}")
+        raise QubolearnError(f"the answer lacks {len(missing)} of {len(qubits)} qubits")
     samples = record.sample[:, [sampleset.variables.index(qubit) for qubit in qubits]]
     counts = record.num_occurrences
-    if counts.sum() != reads or (counts < 0).any():  # before anything of that size is made
+    if counts.sum() != reads or (counts < 0).any():  # before allocating
         raise QubolearnError(f"the answer holds {counts.sum()} of {reads} reads; try again or request fewer")
-    if not np.isin(samples, (-1, 1)).all():
-        raise QubolearnError(f"the answer holds the spin {samples[~np.isin(samples, (-1, 1))][0]}; expected -1 or 1")
+    if (others := samples[~np.isin(samples, (-1, 1))]).size:
+        raise QubolearnError(f"the answer holds the spin {others[0]}; expected -1 or 1")
     error = np.abs(bqm.energies((samples, qubits)) - record.energy).max()
     if not error <= 1e-5 * size:
-        raise QubolearnError(f"the answer is garbled: its reads miss the energies it states by {error:.3g}; try again")
+        raise QubolearnError(f"the answer is garbled: reads miss their energies by {error:.3g}; try again")
     return np.repeat(samples, counts, axis=0).astype(np.int8)
 
 
 def _mock_sampler(
-    family: str, size: int, sweeps: int, seed: int | None, broken_qubits: list[int], broken_couplers: list[Coupler]
+    family: str, size: int, sweeps: int, seed: int | None, qubits: list[int], couplers: list[Coupler]
 ) -> Any:
     try:
         from dwave.cloud.testing.mocks import qpu_problem_timing_data
@@ -233,17 +232,17 @@ def _mock_sampler(
         raise missing_extra("the D-Wave solver", "dwave") from None
     check_counts(sweeps=sweeps, size=size)
     ideal = Chip.ideal(family, size)
-    for broken in [*broken_qubits, *broken_couplers]:
+    for broken in [*qubits, *couplers]:
         if not (ideal.graph.has_edge(*broken) if isinstance(broken, tuple) else broken in ideal.graph):
-            raise QubolearnError(f"broken_qubits or broken_couplers name {broken}, which is not on the chip {ideal}")
+            raise QubolearnError(f"broken_qubits or broken_couplers: {broken} is not on the chip {ideal}")
     annealing: dict[str, Any] = {"num_sweeps": sweeps, "beta_range": MOCK_BETA_RANGE}
     if seed is not None:
         annealing["seed"] = int(instance_seeds(seed, 1)[0]) >> 1  # neal takes 31 bits
     return MockDWaveSampler(
         topology_type=family,
         topology_shape=list(ideal.shape),
-        broken_nodes=broken_qubits,
-        broken_edges=broken_couplers,
+        broken_nodes=qubits,
+        broken_edges=couplers,
         substitute_sampler=SimulatedAnnealingSampler(),  # type: ignore[no-untyped-call]
         substitute_kwargs=annealing,
         parameter_warnings=False,

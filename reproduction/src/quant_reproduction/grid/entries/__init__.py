@@ -1,4 +1,4 @@
-"""One declarative entry per table and figure of the paper, and ours beside it: which jobs fill it."""
+"""One declarative entry per table and figure: the jobs that fill it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""QUBOs on annealers: success, training through samplers, their reads, and the chips they need."""
+"""QUBOs on annealers: success, training, reads, and chips."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from quant_reproduction.grid.jobs import Job
 from quant_reproduction.grid.views import Entry, Place, View, accuracy, by_job, cell
 
 FIVE: Mapping[str, Any] = {"name": "randgraph", "k": 5}
+EXACT: Mapping[str, Any] = {"solver": "exhaustive"}
 
 
 def success() -> Iterator[Job]:
-    """Yield the cells of one simulated quantum anneal with control errors: ours, by both losses, and QGM's QUBOs."""
-    tests = [{"label": "quantum", "solver": "quantum:seed=0", "instances": 141}]
+    """Yield cells of one simulated anneal with control errors."""
+    annealed = {"solver": "quantum:seed=0"}
+    tests = [{"label": "quantum", **annealed, "instances": 141}]
     for k in (4, 5):
         make = partial(cell, "success", f"k={k}")
         problem = {"name": "randgraph", "k": k}
         yield make("ours", problem=problem, protocol="best", overrides={}, tests=tests)
-        yield make("(a) ours", problem=problem, protocol="paper", overrides={"solver": "exhaustive"}, tests=tests)
+        yield make("(a) ours", problem=problem, protocol="paper", overrides=EXACT, tests=tests)
         for variant in ("inserted", "baseline", "row-wise"):
-            few = k == 5 and variant != "inserted"  # their 25 qubits take a core minutes an anneal: 21 in three seeds
-            options = {"variant": variant, "k": k, "solver": "quantum:seed=0", "instances": 7 if few else 141}
-            yield make(f"QGM {variant}", "qgm", **options)
-            lowest = {"method": f"qgm-{variant}", "problem": problem, "tests": [{"label": "lowest"}], "instances": 141}
-            yield make(f"QGM {variant}, lowest", "baseline", **lowest)
-    chained = {"variant": "inserted", "k": 4, "solver": "quantum:seed=0", "instances": 20, "chip": "pegasus", "size": 4}
-    yield cell("success", "k=4", "QGM inserted, with chains", "qgm", **chained)
+            few = k == 5 and variant != "inserted"  # a core takes minutes per anneal
+            yield make(f"QGM {variant}", "qgm", variant=variant, k=k, instances=7 if few else 141, **annealed)
+            lowest = {"method": f"qgm-{variant}", "tests": [{"label": "lowest"}], "instances": 141}
+            yield make(f"QGM {variant}, lowest", "baseline", problem=problem, **lowest)
+    chained = {"variant": "inserted", "k": 4, "instances": 20, "chip": "pegasus", "size": 4}
+    yield cell("success", "k=4", "QGM inserted, with chains", "qgm", **chained, **annealed)
 
 
 def _with_deviation(job: Job) -> list[Place]:
@@ -42,14 +43,15 @@ DEVIATION = {"": "", ", deviation": "_deviation"}
 
 
 def thermal() -> Iterator[Job]:
-    """Yield cells of the same QUBOs on a closed chip, in equilibrium at its temperature, and in between."""
+    """Yield cells on a closed chip, in equilibrium, and between."""
     for k in (4, 5):
         make = partial(cell, "thermal", f"k={k}")
         problem = {"name": "randgraph", "k": k}
         learned: dict[str, Any] = {"k": k, "problem": problem, "instances": 141}
         few_levels = {"open_instances": 20} if k == 4 else {}  # at k=5 hundreds are populated
-        yield make("(a) ours", "thermal", protocol="paper", overrides={"solver": "exhaustive"}, **learned, **few_levels)
-        yield make("ours", "thermal", protocol="best", overrides={}, **learned, open_instances=20 if k == 4 else 5)
+        yield make("(a) ours", "thermal", protocol="paper", overrides=EXACT, **learned, **few_levels)
+        few_levels = few_levels or {"open_instances": 5}
+        yield make("ours", "thermal", protocol="best", overrides={}, **learned, **few_levels)
         for variant in ("inserted", "baseline", "row-wise"):
             few = k == 5 and variant != "inserted"
             options: dict[str, Any] = {"k": k, "variant": variant, "instances": 7 if few else 141}
@@ -71,33 +73,33 @@ def _models(job: Job) -> list[Place]:
     return [Place(f"{job.row}, {name}", job.column, label) for label, name in MODELS.items()]
 
 
-#: Training through annealers at k=5: simulated quantum anneals of 15 qubits are slow, so that the permutation-aware
-#: network, which learns from few QUBOs, is trained for three epochs of fresh instances.
+#: Training through annealers at k=5: simulated quantum anneals of 15 qubits are slow, so
+#: the permutation-aware network is trained for three epochs of fresh instances.
 _AWARE = {"network": "matching", "hidden": 64, "standardize": True, "fresh": True, "schedule": "cosine"}
 FEW_QUBOS = {**_AWARE, "learning_rate": 3e-3, "weight_mlp": 0.0, "batch_size": 32, "epochs": 3}
-#: column -> solver in training, what seeds it at test time, as in the paper under the same solver, and what is trained
+#: column -> solver in training, what seeds it at test time, what is trained
 OWN_SOLVERS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "exhaustive": ("exhaustive", "", FEW_QUBOS),
     "SA": ("annealing", ":seed=0", FEW_QUBOS),
     "QA (simulated)": ("quantum:anneal_time=5,tolerance=0.1", ",seed=0", FEW_QUBOS),
-    # the paper's network, epochs and rate: what its numbers would be if every solution in training were exact
+    # the paper's network if every solution in training were exact
     "exhaustive, paper": ("exhaustive", "", {}),
 }
 
 
 def training_solvers() -> Iterator[Job]:
-    """Yield the cells of the paper's loss trained through exact search, annealing and simulated quantum annealing."""
+    """Yield cells of the paper's loss, trained through each solver."""
     make = partial(cell, "training-solver", protocol="paper")
     for solver in ("exhaustive", "annealing", "quantum"):
         overrides = {"solver": solver, "epochs": 25, "instances": 5640}
-        yield make("k=4, L5 H78, 25 epochs", solver, problem={"name": "randgraph", "k": 4}, overrides=overrides)
+        yield make("k=4, L5 H78, 25 epochs", solver, problem={**FIVE, "k": 4}, overrides=overrides)
     for column, (solver, seed, trained) in OWN_SOLVERS.items():
         tests = [{"label": "own", "solver": solver + seed, "instances": 500 if seed else 2000}]
         yield make("k=5", column, problem=FIVE, overrides={"solver": solver, **trained}, tests=tests)
 
 
-#: Trained through the raw reads of a sampler, x⁺ among them or not: a thirtieth of the paper's 450 epochs at thirty
-#: times its rate for k=5, 1e-5, so that weights can go as far, since 18,000 steps are 2.5 million QUBOs.
+#: Trained through the raw reads of a sampler: a thirtieth of the paper's 450 epochs at
+#: thirty times its rate for k=5, 1e-5: 18,000 steps are 2.5 million QUBOs.
 RAW: Mapping[str, str] = {
     "exact": "exhaustive",
     "SA": "annealing:reads=100,sweeps=1000",
@@ -107,16 +109,16 @@ SHORT: Mapping[str, Any] = {"solver": "exhaustive", "epochs": 15, "learning_rate
 
 
 def raw_training() -> Iterator[Job]:
-    """Yield Table 5 with the paper's network: trained through exact search, raw reads of SA and of simulated QA."""
+    """Yield Table 5 with the paper's network, trained through raw reads."""
+    make = partial(cell, "training-raw", "k=5", problem=FIVE, protocol="paper")
+    raw = partial(make, task="train-raw", instances=500)
     for column, sampler in RAW.items():
-        options = {"problem": FIVE, "protocol": "paper", "overrides": SHORT, "sampler": sampler, "instances": 500}
-        yield cell("training-raw", "k=5", f"(a) {column}", "train-raw", **options)
-    whole = [{"label": "own", "instances": 2000}, {"label": "training", "on": "training set", "instances": 5640}]
-    make = partial(cell, "training-raw", "k=5", problem=FIVE, protocol="paper", tests=whole)
-    yield make("(a) exact, 450 epochs", overrides={"solver": "exhaustive"})
-    yield make("(a) exact, 450 epochs, 1e-3", overrides={"solver": "exhaustive", "learning_rate": 1e-3})
-    annealed = {"problem": FIVE, "protocol": "paper", "overrides": {}, "sampler": RAW["SA"], "instances": 500}
-    yield cell("training-raw", "k=5", "(a) SA, 450 epochs", "train-raw", **annealed)
+        yield raw(f"(a) {column}", overrides=SHORT, sampler=sampler)
+    trained = {"label": "training", "on": "training set", "instances": 5640}
+    whole = [{"label": "own", "instances": 2000}, trained]
+    yield make("(a) exact, 450 epochs", overrides=EXACT, tests=whole)
+    yield make("(a) exact, 450 epochs, 1e-3", overrides=LONG, tests=whole)
+    yield raw("(a) SA, 450 epochs", overrides={}, sampler=RAW["SA"])
 
 
 FIVE_RELEASED: Mapping[str, Any] = {"kind": "five", "method": "quant", "hidden": 78}
@@ -137,11 +139,11 @@ def _before_and_after(job: Job) -> list[Place]:
 
 
 def _at_four(job: Job) -> list[Place]:
-    return [Place("k=4, L5 H78", job.column, "exhaustive")] if job.row.startswith("k=4") else []  # however many epochs
+    return [Place("k=4, L5 H78", job.column, "exhaustive")] if job.row.startswith("k=4") else []
 
 
-#: (row, column) -> bits and pattern of QUBOs: learned ones that fit the chip, and dense ones that need chains.
-#: AQM's QUBO of one fixed and twenty free qubits falls into two blocks of ten, of the cosine and of the sine.
+#: (row, column) -> bits and pattern of QUBOs: learned ones, and dense ones.
+#: AQM's twenty free qubits fall into two blocks of ten, of cosine and sine.
 CHIPS: dict[tuple[str, str], tuple[int, str]] = {}
 for _k, _bits, _pattern in ((4, 8, "chimera"), (5, 15, "pegasus")):
     CHIPS[f"RandGraph k={_k}", "ours"] = _bits, _pattern
@@ -154,15 +156,16 @@ TWO_BLOCKS: Mapping[str, Any] = {"bits": 10, "pattern": "dense", "chip": "pegasu
 #: The paper's loss at k=5 until its QUBOs are neither random nor easy.
 LONG: Mapping[str, Any] = {"solver": "exhaustive", "learning_rate": 1e-3}
 NETWORK: Mapping[str, Any] = {"problem": FIVE, "protocol": "paper", "overrides": {**LONG, "epochs": 100}}
+_TRAININGS: Any = (("paper", "paper", LONG), ("paper, 1e-5", "paper", EXACT), ("best", "best", {}))
 #: The paper's own: 450 epochs at 1e-5.
-OWN: Mapping[str, Any] = {"problem": FIVE, "protocol": "paper", "overrides": {"solver": "exhaustive"}}
+OWN: Mapping[str, Any] = {"problem": FIVE, "protocol": "paper", "overrides": EXACT}
 TRAINED = {"k=5": NETWORK, "k=5, 450 epochs at 1e-5": OWN}
 SAMPLERS = {"QA": "quantum:reads=1000"} | {
     f"SA ({name}), {count} sweeps": f"{solver}:reads=1000,sweeps={count}"
     for name, solver in (("ours", "annealing"), ("neal", "neal"))
     for count in (1000, 10)
 }
-#: Pure Python and slow, so that there are fewer instances of these.
+#: Pure Python and slow, so that there are fewer instances.
 DIMOD = {"QA": "quantum:reads=1000", "SA (dimod)": "dimod:reads=1000,sweeps=100"}
 #: By the sweeps that samplers are given.
 SWEPT = [f"{name}:reads=1000,sweeps={count}" for name in ("annealing", "neal") for count in (1000, 10, 2)]
@@ -170,7 +173,7 @@ ENERGIES = ["quantum:reads=1000", *SWEPT, "dimod:reads=1000,sweeps=100"]
 
 
 def _of_samplers(job: Job) -> list[Place]:
-    """Return the places of samplers; QA is 100 % of itself by definition, shown once."""
+    """Return the places of samplers; QA is 100 % of itself."""
     names = SAMPLERS if job.column == "samplers" else [name for name in DIMOD if name != "QA"]
     return [Place(job.row, name, name) for name in names]
 
@@ -188,7 +191,7 @@ ENTRIES: Mapping[str, Entry] = {
         (
             _success("success", "Success probability of one anneal", places=by_job("quantum")),
             accuracy("success-qgm", "QUBOs whose lowest energy is right", places=_lowest),
-            _success("success-deviation", "Mean over instances, and deviation over them", places=_with_deviation),
+            _success("success-deviation", "Mean and deviation over instances", places=_with_deviation),
         ),
         quick_rows=("k=4",),
     ),
@@ -197,8 +200,8 @@ ENTRIES: Mapping[str, Entry] = {
         "Table 9",
         [*thermal()],
         (
-            _success("thermal", "Success of one anneal; chains never break", places=_models, deviation=SPREAD),
-            View("thermal-cost", "Seconds of one core for one anneal", ("solve_seconds",), "seconds", "lower", _models),
+            _success("thermal", "One anneal; chains never break", places=_models, deviation=SPREAD),
+            View("thermal-cost", "Core seconds per anneal", ("solve_seconds",), "seconds", "lower", _models),
         ),
         quick_rows=("k=4",),
     ),
@@ -207,9 +210,7 @@ ENTRIES: Mapping[str, Entry] = {
         "Table 5",
         [*training_solvers()],
         (
-            accuracy(
-                "training-solver", "k=5, permutation-aware; in the last column the paper's", places=_before_and_after
-            ),
+            accuracy("training-solver", "k=5, permutation-aware; last the paper's", places=_before_and_after),
             accuracy("training-solver-k4", "k=4, the paper's network, before projection", places=_at_four),
         ),
     ),
@@ -217,7 +218,7 @@ ENTRIES: Mapping[str, Entry] = {
         "RandGraph k=5 trained through raw reads with the paper's network and loss: accuracy, also on the training set",
         "Table 5",
         [*raw_training()],
-        (accuracy("training-raw", "k=5, L5 H78: 15 epochs at 3e-4, or 450 at 1e-5 or 1e-3", places=_four_rows),),
+        (accuracy("training-raw", "L5 H78: 15 epochs at 3e-4, or 450 at 1e-5 or 1e-3", places=_four_rows),),
     ),
     "released-five": Entry(
         "RandGraph k=5 as the released code trains it, through exact search: accuracy",
@@ -239,7 +240,7 @@ ENTRIES: Mapping[str, Entry] = {
         + [cell("qubits", "point sets", "aqm, two blocks", "qubits", **TWO_BLOCKS)],
         (
             _qubits("qubits", "Logical / physical qubits / longest chain", SMALLEST, "qubits"),
-            _qubits("qubits-mean", "Logical / physical qubits, mean / deviation / longest chain", MEANS, "mean qubits"),
+            _qubits("qubits-mean", "Logical / physical, mean / deviation / chain", MEANS, "mean qubits"),
         ),
         one_seed=True,  # embeddings of several seeds are averaged within a job
     ),
@@ -261,17 +262,15 @@ ENTRIES: Mapping[str, Entry] = {
             for row, network in TRAINED.items()
         ],
         figures=("energies",),
-        one_seed=True,
     ),
     "training": Entry(
         "Wrong bits and couplings over training",
         "Figure 4b",
         [
-            cell("training", "k=5", column, "training", problem=FIVE, protocol=column.split(",")[0], overrides=some)
-            for column, some in {"paper": LONG, "paper, 1e-5": OWN["overrides"], "best": {}}.items()
+            cell("training", "k=5", column, "training", problem=FIVE, protocol=protocol, overrides=some)
+            for column, protocol, some in _TRAININGS
         ],
         figures=("training",),
-        one_seed=True,
     ),
     "connectivity": Entry(
         "Chips with an instance per tile",
@@ -281,6 +280,5 @@ ENTRIES: Mapping[str, Entry] = {
             for row, chip, bits in (("Chimera", "chimera", 8), ("Pegasus", "pegasus", 15))
         ],
         figures=("connectivity",),
-        one_seed=True,
     ),
 }

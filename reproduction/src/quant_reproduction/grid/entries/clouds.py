@@ -1,13 +1,12 @@
-"""Point clouds: 2D registration of point sets, and 3D rotation in three stages, under three protocols.
+"""Point clouds: registration and rotation, under three protocols.
 
-Columns: (a) is the paper's protocol, (b) our recipe with the paper's p and network, (c) our recipe with
-our own inputs. Every seed has its own split of the shapes.
+Columns: (a) is the paper's protocol, (b) our recipe with the paper's p and network,
+(c) our recipe with our own inputs. Every seed has its own split of the shapes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,7 @@ from quant_reproduction.grid.views import METHODS, Entry, Place, Places, View, b
 
 Options = Mapping[str, Any]
 SMALL, LARGE = "L3 H32", "L5 H78"
-#: The paper's inputs: one AQM matrix, the cross-covariance; no noise or wrong matches in training.
+#: The paper's inputs: no noise or wrong matches in training.
 POINTSET, ROTATION = {"name": "pointset", "split_seed": 1}, {"name": "rotation", "split_seed": 1}
 #: Those of the preset `best`, spelled out: a record's key depends on them.
 OUR_POINTSET = {**POINTSET, "starts": 4, "form": "features", "train_noise": 0.2, "rotations": 300}
@@ -27,73 +26,77 @@ INTERVALS = ("0-10", "10-20", "20-30", "30-40", "40-50", "50-60")
 
 
 def noise_rows(what: str, *shares: float) -> dict[str, str]:
-    """Return the label of the test of each shown row; the one without noise is the plain test."""
-    return {f"{100 * share:.0f} % {what}": f"noise {share:.0%}" if share else "exhaustive" for share in shares}
+    """Return the label of each row's test."""
+    rows = {f"{100 * share:.0f} % {what}": f"noise {share:.0%}" for share in shares}
+    return rows | {f"0 % {what}": "exhaustive"}
 
 
 def noise_tests(rows: Mapping[str, str]) -> list[Options]:
     """Return the tests of :func:`noise_rows`."""
-    return [{"label": label, "set": {"noise": float(row.partition(" ")[0]) / 100}} for row, label in rows.items()]
+    shares = {label: float(row.partition(" ")[0]) / 100 for row, label in rows.items()}
+    return [{"label": label, "set": {"noise": share}} for label, share in shares.items()]
 
 
-NOISE, WRONG = noise_rows("noise", 0, 0.05, 0.1, 0.15, 0.2), noise_rows("wrong matches", 0, 0.01, 0.05, 0.1, 0.15, 0.2)
+NOISE = noise_rows("noise", 0, 0.05, 0.1, 0.15, 0.2)
+WRONG = noise_rows("wrong matches", 0, 0.01, 0.05, 0.1, 0.15, 0.2)
 NOISE_TESTS, WRONG_TESTS = noise_tests(NOISE), noise_tests(WRONG)
 INTERVAL_TESTS = [{"label": f"interval {each}", "set": {"interval": each}} for each in INTERVALS]
 SYMMETRY = {"nearly symmetric shapes": "near-symmetric", "other shapes": "others"}
 SYMMETRY_TESTS = [{"label": each, "set": {"shapes": each}, "instances": 1000} for each in SYMMETRY.values()]
-SOLVER_TESTS = [{"label": each, "solver": f"{each}:seed=0", "instances": 500} for each in ("annealing", "quantum")]
-SOLVER_ROWS = {"exhaustive": "exhaustive", "annealing (simulated)": "annealing", "quantum (simulated)": "quantum"}
+SAMPLED = ("annealing", "quantum")
+SOLVER_TESTS = [{"label": each, "solver": f"{each}:seed=0", "instances": 500} for each in SAMPLED]
+SOLVER_ROWS = {"exhaustive": "exhaustive"} | {f"{each} (simulated)": each for each in SAMPLED}
 
 
 def under_protocols(
     make: Any, paper: Options, ours: Options, tests: Sequence[Options], more: Sequence[Options]
 ) -> Iterator[Job]:
-    """Yield cells of all methods and sizes under (a), (b) and (c); quant at the largest size has ``more`` tests."""
+    """Yield cells of all methods and sizes under (a), (b) and (c)."""
     at_paper, at_best = partial(make, problem=paper, protocol="paper"), partial(make, protocol="best")
-    p = {**paper, "leftover": True} if paper["name"] == "rotation" else paper  # of stages that follow one another
-    longer = {"epochs": 200} if paper["name"] == "pointset" else {}
+    p, longer = paper, {"epochs": 200}
+    if paper["name"] == "rotation":  # stages follow one another
+        p, longer = {**paper, "leftover": True}, {}
     for row, size in graphs.SIZES.items():
         for method in METHODS:
-            own = {"overrides": {"method": method, **size}}
+            own = {"method": method, **size}
             scored = [*tests, *more] if (method, row) == ("quant", LARGE) else tests
-            yield at_paper(row, f"(a) {method}", **own, tests=scored)
-            slow = {"overrides": {**own["overrides"], **graphs.RELEASED[paper["name"]]}}
-            yield at_paper(row, f"(a) {method}, released rate", **slow, tests=tests[:1])
-            yield at_best(row, f"(b) {method}", problem=p, overrides={**own["overrides"], **longer}, tests=scored)
-            yield at_best(row, f"(c) {method}", problem=ours, **own, tests=scored)
+            yield at_paper(row, f"(a) {method}", overrides=own, tests=scored)
+            slow = {**own, **graphs.RELEASED[paper["name"]]}
+            yield at_paper(row, f"(a) {method}, released rate", overrides=slow, tests=tests[:1])
+            yield at_best(row, f"(b) {method}", problem=p, overrides={**own, **longer}, tests=scored)
+            yield at_best(row, f"(c) {method}", problem=ours, overrides=own, tests=scored)
         for column, without in graphs.ABLATIONS.items():
             yield at_paper(row, f"(a) {column}", overrides={**size, **without}, tests=tests[:1])
 
 
 def pointsets() -> Iterator[Job]:
-    """Yield cells of point sets under the three protocols, clouds of unequal sizes, and methods that do not learn."""
+    """Yield cells of point sets, also of unequal sizes, and of baselines."""
     make = partial(cell, "pointset")
     more: list[Options] = [*INTERVAL_TESTS, *SYMMETRY_TESTS, *SOLVER_TESTS]
     yield from under_protocols(make, POINTSET, OUR_POINTSET, NOISE_TESTS, more)
     unequal = {**POINTSET, "template_points": 100, "reference_points": 70}
-    yield make(LARGE, "(a) quant, unequal sizes", problem=unequal, protocol="paper", overrides={}, tests=NOISE_TESTS)
+    papers: Any = {"problem": unequal, "protocol": "paper", "overrides": {}}
+    yield make(LARGE, "(a) quant, unequal sizes", **papers, tests=NOISE_TESTS)
+    tests: list[Options] = [*NOISE_TESTS, *SYMMETRY_TESTS]
     for name in BASELINES:
-        tests: list[Options] = [*NOISE_TESTS, *SYMMETRY_TESTS]
         yield make(LARGE, name, "baseline", method=name, problem=POINTSET, tests=tests)
 
 
 def rotations() -> Iterator[Job]:
-    """Yield cells of rotations under the three protocols, from random poses, in one network, and Procrustes."""
+    """Yield cells of rotations, and of Procrustes."""
     make = partial(cell, "rotation", task="stages")
     yield from under_protocols(make, ROTATION, OUR_ROTATION, WRONG_TESTS, SOLVER_TESTS)
     papers = partial(make, LARGE, protocol="paper", overrides={}, tests=WRONG_TESTS)
     yield papers("(a) quant, random pairs", problem={**ROTATION, "turned": True})
     yield papers("(a) quant, one network", task="train", problem=ROTATION)
-    sharp = {**OUR_ROTATION, "angle_bits": 8, "soft_width": 2.0}
-    yield make(
-        LARGE, "(c) quant, 3 x 8 bits", problem=sharp, protocol="best", overrides={"beta": 20.0}, tests=WRONG_TESTS
-    )
+    sharp: Any = {"problem": {**OUR_ROTATION, "angle_bits": 8, "soft_width": 2.0}, "protocol": "best"}
+    yield make(LARGE, "(c) quant, 3 x 8 bits", **sharp, overrides={"beta": 20.0}, tests=WRONG_TESTS)
     for name in ("procrustes", "guess"):
         yield cell("rotation", LARGE, name, "baseline", method=name, problem=ROTATION, tests=WRONG_TESTS)
 
 
 def trained_with_noise() -> Iterator[Job]:
-    """Yield cells of the smallest network, trained with 10 % or with up to 10 % wrong matches per instance."""
+    """Yield cells of the smallest network, trained with wrong matches."""
     make = partial(cell, "rotation-trained", SMALL, task="stages", tests=WRONG_TESTS)
     for method in METHODS:
         overrides = {"method": method, **graphs.SIZES[SMALL]}
@@ -104,7 +107,7 @@ def trained_with_noise() -> Iterator[Job]:
 
 
 def as_released(kind: str) -> list[Job]:
-    """Yield cells of protocol (r): all methods and sizes as the released code runs them, and untrained baselines."""
+    """Yield cells of protocol (r), and untrained baselines."""
     make = partial(cell, f"released-{kind}")
     trained = [
         make(row, f"(r) {method}", "released", kind=kind, method=method, **size)
@@ -119,7 +122,7 @@ def as_released(kind: str) -> list[Job]:
 
 
 def of_levels(rows: Mapping[str, str]) -> Places:
-    """Return the smallest networks under each test, next to Procrustes, a constant answer and a random one."""
+    """Return the smallest networks under each test, next to fixed answers."""
     trained = conditions(SMALL, rows)
 
     def places(job: Job) -> Iterable[Place]:
@@ -132,17 +135,17 @@ def of_levels(rows: Mapping[str, str]) -> Places:
 
 
 def of_noisy(job: Job) -> list[Place]:
-    """Return the smallest networks that are trained with wrong matches, under each test."""
+    """Return the networks trained with wrong matches, under each test."""
     return [Place(row, job.column, label) for row, label in WRONG.items() if job.column.endswith("noisy")]
 
 
 def of_variants(shown: Mapping[str, str]) -> Places:
-    """Return variants that the released code leaves open, and trained and new shapes separately, for quant."""
+    """Return variants that the released code leaves open, for quant."""
     return lambda job: [Place(job.row, *each) for each in shown.items()] if job.column == "(r) quant" else []
 
 
 def figure(title: str, paper: str, item: str, task: str, of_points: bool, **options: Any) -> Entry:
-    """Return the entry of a figure of models that are trained under (a) and (c), on point sets or else on rotations."""
+    """Return the entry of a figure of models trained under (a) and (c)."""
     row, data = ("point sets", "shapes2d") if of_points else ("rotations", "modelnet10")
     theirs, ours = (POINTSET, OUR_POINTSET) if of_points else (ROTATION, OUR_ROTATION)
     protocols = {"(a) quant": ("paper", theirs), "(c) quant": ("best", ours)}
@@ -150,26 +153,27 @@ def figure(title: str, paper: str, item: str, task: str, of_points: bool, **opti
         cell(item, row, column, task, problem=problem, protocol=protocol, overrides={}, **options)
         for column, (protocol, problem) in protocols.items()
     ]
-    return Entry(title, paper, made, figures=(task,), data=data, one_seed=True)
+    return Entry(title, paper, made, figures=(task,), data=data)
 
 
-#: The paper's protocol for a tenth of its epochs, for figures that show no result.
-EARLY: Options = {"protocol": "paper", "overrides": {"epochs": 2}}
+#: The paper's protocol for a tenth of its epochs.
+EARLY_POINTS: Options = {"protocol": "paper", "overrides": {"epochs": 2}, "problem": POINTSET}
+EARLY_TURNS: Options = {**EARLY_POINTS, "problem": ROTATION}
 
 
 def loss_panels() -> Iterator[Job]:
-    """Yield cells of the same pairs aligned by the paper's loss in full and without each part, under (a)."""
+    """Yield cells of the paper's loss with and without parts."""
     for column, without in {"full": {}, **graphs.ABLATIONS}.items():
         options = {"problem": POINTSET, "protocol": "paper", "overrides": without, "cases": 2}
         yield cell("loss-panels", "point sets", f"(a) {column}", "alignment", **options)
 
 
-#: Neighbors of each point, and how often the template is turned and its neighbors are found again.
+#: Neighbors of each point, and how often they are found again.
 AQM: Options = {"neighbors": [1, 3, 10], "rounds": [1, 10, 100], "instances": 2000}
 
 
 def aqm_places(job: Job) -> list[Place]:
-    """Return a row for each number of neighbors, and for the right matches; a column for each number of rounds."""
+    """Return a row per number of neighbors, a column per number of rounds."""
     shown = {str(count): f"{count} nearest neighbor{'s' * (count > 1)}" for count in job.options["neighbors"]}
     shown["starts"] = "3, the better of two starts"
     shown["own"] = "every point with its own (not known in the problem)"
@@ -178,18 +182,29 @@ def aqm_places(job: Job) -> list[Place]:
 
 
 degrees = partial(View, metrics=("degrees", "degrees_median"), unit="degrees", better="lower")
+
+
+def by_size(
+    name: str, title: str, rows: Mapping[str, str], large: Sequence[str] = (), small: Sequence[str] = ()
+) -> list[View]:
+    """Return test conditions of the largest and of the smallest networks."""
+    shown = {"": (LARGE, large), "-small": (SMALL, small)}
+    return [
+        degrees(name + more, f"{title}, {size}", places=conditions(size, rows, always))
+        for more, (size, always) in shown.items()
+    ]
+
+
 by_solver = conditions(LARGE, SOLVER_ROWS, only=("(a) quant", "(c) quant"))
 ablations = graphs.ablation_columns("(a) quant", "exhaustive", "(c) quant", "(a) ")
 intervals = conditions(LARGE, {f"{each} degrees": f"interval {each}" for each in INTERVALS})
 symmetry = conditions(LARGE, SYMMETRY, BASELINES)
-always = ("procrustes", "guess")
 #: Columns of variants -> tests.
-PLANAR = {"10 neighbors, all pairs": "exhaustive"} | {
-    each: each for each in ("3 neighbors, all pairs", "10 neighbors, per instance", "3 neighbors, per instance")
-}
-PLANAR |= {"trained shapes": "trained shapes", "new shapes": "new shapes"}
+TRAINED_AND_NEW = ("trained shapes", "new shapes")
+PAIRED = ("3 neighbors, all pairs", "10 neighbors, per instance", "3 neighbors, per instance")
+PLANAR = {"10 neighbors, all pairs": "exhaustive"} | {each: each for each in (*PAIRED, *TRAINED_AND_NEW)}
 SPATIAL = {"0 %, all pairs": "exhaustive", "0 %, per instance": "per instance", "1 %, all pairs": "noise 1%"}
-SPATIAL |= {f"1 %, {each}": each for each in ("trained shapes", "new shapes")}
+SPATIAL |= {f"1 %, {each}": each for each in TRAINED_AND_NEW}
 ENTRIES: Mapping[str, Entry] = {
     "pointset": Entry(
         "2D point set registration, 9 bits: mean / median error in degrees on unseen shapes",
@@ -197,8 +212,7 @@ ENTRIES: Mapping[str, Entry] = {
         [*pointsets()],
         (
             degrees("pointset", "By size of the network"),
-            degrees("pointset-noise", "Under noise, L5 H78", places=conditions(LARGE, NOISE, BASELINES)),
-            degrees("pointset-noise-small", "Under noise, L3 H32", places=conditions(SMALL, NOISE, BASELINES)),
+            *by_size("pointset-noise", "Under noise", NOISE, BASELINES, BASELINES),
             degrees("pointset-intervals", "By angle, L5 H78", places=intervals),
             degrees("pointset-symmetry", "By symmetry of the shape, L5 H78", places=symmetry),
             degrees("pointset-solvers", "By solver at test time, L5 H78", places=by_solver),
@@ -224,10 +238,9 @@ ENTRIES: Mapping[str, Entry] = {
         as_released("2d"),
         (
             degrees("released-2d", "By size of the network"),
-            degrees("released-2d-noise", "Under the text's noise, L5 H78", places=conditions(LARGE, NOISE)),
-            degrees("released-2d-noise-small", "Under the text's noise, L3 H32", places=conditions(SMALL, NOISE)),
+            *by_size("released-2d-noise", "Under the text's noise", NOISE),
             degrees("released-2d-intervals", "By angle, L5 H78", places=intervals),
-            degrees("released-2d-variants", "Variants, and trained and new shapes", places=of_variants(PLANAR)),
+            degrees("released-2d-variants", "Variants; trained and new shapes", places=of_variants(PLANAR)),
         ),
         data="shapes2d",
         splits=5,
@@ -241,12 +254,12 @@ ENTRIES: Mapping[str, Entry] = {
             degrees("released-3d-noise-trained", "Trained with wrong matches, too, L3 H32", places=of_noisy),
             degrees("released-3d-noise", "With wrong matches, L5 H78", places=conditions(LARGE, WRONG)),
             degrees("released-3d-noise-small", "With wrong matches, L3 H32", places=of_levels(WRONG)),
-            degrees("released-3d-variants", "Variants, and trained and new shapes", places=of_variants(SPATIAL)),
+            degrees("released-3d-variants", "Variants; trained and new shapes", places=of_variants(SPATIAL)),
         ),
         data="modelnet10",
         splits=5,
     ),
-    "pipeline-2d": graphs.pipeline_entry("pipeline-2d", "point sets", {**EARLY, "problem": POINTSET}, "shapes2d"),
+    "pipeline-2d": graphs.pipeline_entry("pipeline-2d", "point sets", EARLY_POINTS, "shapes2d"),
     "alignment-2d": figure(
         "Point sets before and after alignment", "Figure 3", "alignment-2d", "alignment", True, cases=4
     ),
@@ -256,10 +269,12 @@ ENTRIES: Mapping[str, Entry] = {
         [*loss_panels()],
         figures=("alignment",),
         data="shapes2d",
-        one_seed=True,
     ),
     "failures": figure(
-        "Point sets that are aligned worst", "Figure 11", "failures", "failures", True, instances=1000, cases=3
+        "Point sets that are aligned worst",
+        *("Figure 11", "failures", "failures", True),
+        instances=1000,
+        cases=3,
     ),
     "rotation": Entry(
         "3D rotation in three stages of 5 bits: mean / median error in degrees on unseen shapes",
@@ -267,8 +282,7 @@ ENTRIES: Mapping[str, Entry] = {
         [*rotations()],
         (
             degrees("rotation", "By size of the network"),
-            degrees("rotation-noise", "With wrong matches, L5 H78", places=conditions(LARGE, WRONG)),
-            degrees("rotation-noise-small", "With wrong matches, L3 H32", places=conditions(SMALL, WRONG, always)),
+            *by_size("rotation-noise", "With wrong matches", WRONG, small=("procrustes", "guess")),
             degrees("rotation-solvers", "By solver at test time, L5 H78", places=by_solver),
             degrees("ablation-rotation", "The paper's loss without its parts, under (a)", places=ablations),
         ),
@@ -284,7 +298,7 @@ ENTRIES: Mapping[str, Entry] = {
         data="modelnet10",
         more={"(a) quant": graphs.TEN},
     ),
-    "pipeline-3d": graphs.pipeline_entry("pipeline-3d", "rotations", {**EARLY, "problem": ROTATION}, "modelnet10"),
+    "pipeline-3d": graphs.pipeline_entry("pipeline-3d", "rotations", EARLY_TURNS, "modelnet10"),
     "errors": figure(
         "Errors of rotations by solver at test time",
         *("Figure 4a", "errors", "errors", False),
@@ -301,22 +315,24 @@ ENTRIES: Mapping[str, Entry] = {
 
 
 AS_IT_IS = "the recipe as it is"
-#: problem -> what is trained, for a share of its epochs, which tells choices apart, and the rate and β of the recipe
+FIRST_STAGE = {**OUR_ROTATION, "stage": "alpha"}
+#: problem -> what is trained, its share of epochs, and rate and β of the recipe
 SEARCHED: Mapping[str, tuple[str, Mapping[str, Any], int, float, float]] = {
     "randgraph": ("RandGraph k=4, 30 of 150 epochs", graphs.GRAPHS, 30, 3e-3, 6.0),
     "willow": ("Willow k=4, 40 of 375 epochs", graphs.OUR_WILLOW, 40, 3e-3, 8.0),
     "pointset": ("point sets, 10 of 100 epochs", OUR_POINTSET, 10, 2e-3, 10.0),
-    "rotation": ("rotations, first stage, 10 of 40 epochs", {**OUR_ROTATION, "stage": "alpha"}, 10, 4e-3, 10.0),
+    "rotation": ("rotations, first stage, 10 of 40 epochs", FIRST_STAGE, 10, 4e-3, 10.0),
 }
 SEARCH_DATA = {"willow": "willow", "pointset": "shapes2d", "rotation": "modelnet10"}
 
 
 def candidates(rate: float, beta: float) -> dict[str, Mapping[str, Any]]:
-    """Return our recipe, and variants with another rate, inverse temperature, schedule or scale of p."""
+    """Return our recipe, and variants of rate, β, schedule or scale of p."""
     changed: dict[str, Mapping[str, Any]] = {AS_IT_IS: {}}
     changed |= {f"rate {value:.2g}": {"learning_rate": value} for value in (rate / 3, 3 * rate)}
     changed |= {f"β {value:.2g}": {"beta": value} for value in (beta / 3, 3 * beta)}
-    return {**changed, "constant rate": {"schedule": "constant"}, "p not standardised": {"standardize": False}}
+    changed["constant rate"] = {"schedule": "constant"}
+    return {**changed, "p not standardised": {"standardize": False}}
 
 
 def by_candidate(job: Job) -> list[Place]:
@@ -328,12 +344,12 @@ def search_entry(name: str) -> Entry:
     """Return the entry of the search for the recipe of one problem."""
     row, problem, epochs, rate, beta = SEARCHED[name]
     trained = {"problem": problem, "protocol": "best", "overrides": {"epochs": epochs}}
-    item, title = f"search-{name}", f"Our recipe with one choice changed at a time, on validation instances: {row}"
+    item = f"search-{name}"
+    title = f"Our recipe with one choice changed at a time, on validation instances: {row}"
     made = cell(item, row, "validation", "search", **trained, candidates=candidates(rate, beta))
-    view = View(item, title, ("accuracy",), places=by_candidate)
-    if name in ("pointset", "rotation"):
-        view = replace(view, metrics=("degrees", "degrees_median"), unit="degrees", better="lower")
-    return Entry(title, "", [made], (view,), data=SEARCH_DATA.get(name, ""))
+    view = degrees if name in ("pointset", "rotation") else partial(View, metrics=("accuracy",))
+    views = (view(item, title, places=by_candidate),)
+    return Entry(title, "", [made], views, data=SEARCH_DATA.get(name, ""))
 
 
 SEARCHES: Mapping[str, Entry] = {f"search-{name}": search_entry(name) for name in SEARCHED}

@@ -1,4 +1,4 @@
-"""Problems beyond the paper for which couplings help, and classical baselines."""
+"""Problems beyond the paper for which couplings help."""
 
 from __future__ import annotations
 
@@ -12,26 +12,32 @@ from quant_reproduction.grid.views import METHODS, Entry, Place, Places, View, a
 #: Columns of baselines.
 CUTS, RESTARTED = "greedy and local search", "local search, 30 restarts"
 PACKING, FLIPPED = "greedy by density", "greedy and 3-flip local search"
-SEARCH, READ, JOINT = "exact search with the true rules", "reading each image, then solving", "reader and true rules"
+SEARCH, READ = "exact search with the true rules", "reading each image, then solving"
+JOINT = "reader and true rules"
 FOREST, HUNGARIAN = "random forest on windows", "Hungarian on diag's scores"
-CHAINS, VOTES, POWERSET = "chain of SVMs", "chains of SVMs, 10 that vote", "SVM on label sets"
+POWERSET = "SVM on label sets"
+SVMS = ("chain of SVMs", "chains of SVMs, 10 that vote", POWERSET)
 MAXCUT: Mapping[str, Mapping[str, Any]] = {f"{n} nodes": {"name": "maxcut", "nodes": n} for n in (8, 16)}
 KNAPSACK: Mapping[str, Any] = {"name": "knapsack", "items": 10}
 PUZZLES = {"SATNet's": "satnet", "RRN's": "rrn"}
+CLASSES = ("car", "duck", "face", "motorbike", "winebottle")
 #: Metrics of views.
 RULES, SECONDS = ("rules", "of", "others"), ("learning_seconds", "solve_seconds")
 ALONE = ("only_quant", "only_rival")
+CHECKED = ("above_the_truth", "checked_exactly", "lowest_found")
+CHECKS = "Grids above the true one's cost / solved exactly / found lowest"
+counts = partial(View, unit="count")
 
 
 def trained(item: str, row: str, problem: Mapping[str, Any], baselines: Mapping[str, str]) -> list[Job]:
-    """Return cells of quant, diag and pure of the preset best, and of classical methods (column -> name)."""
+    """Return cells of quant, diag and pure, and of classical methods."""
     make = partial(cell, item, row, problem=problem)
     ways = [make(method, protocol="best", overrides={"method": method}) for method in METHODS]
     return [*ways, *(make(column, "baseline", method=name) for column, name in baselines.items())]
 
 
 def on_chip(item: str, row: str, **options: Any) -> Job:
-    """Return the job for the cost of one QUBO of a row on a chip; the same for every seed."""
+    """Return the job for the cost of a row's QUBO on a chip."""
     return cell(item, row, "on a chip", "chip-view", **options)
 
 
@@ -41,7 +47,7 @@ def _of_quant(label: str) -> Places:
 
 def _sudoku(job: Job) -> list[Place]:
     label = "search" if job.column == SEARCH else job.column
-    rows = {"SATNet's": {"SATNet's 1,000": ""}, "RRN's": {"RRN's of 17 hints": "_17", "RRN's 9,000": ""}}[job.row]
+    rows = {"RRN's of 17 hints": "_17", "RRN's 9,000": ""} if job.row == "RRN's" else {"SATNet's 1,000": ""}
     return [Place(row, job.column, label, suffix) for row, suffix in rows.items()]
 
 
@@ -51,23 +57,22 @@ def _visual(job: Job) -> list[Place]:
 
 
 def _willow(job: Job) -> list[Place]:
-    labels = {job.column: job.column}
-    if job.column == "quant":
-        labels["quant, mean of 3"] = "quant, mean of 3"
-    else:
-        labels[HUNGARIAN if job.column == "diag" else "Hungarian on pure's scores"] = f"{job.column}, Hungarian"
-    rows = {"all classes": ""} | {name: f"_{name}" for name in ("car", "duck", "face", "motorbike", "winebottle")}
-    return [Place(row, column, label, suffix) for row, suffix in rows.items() for column, label in labels.items()]
+    method = job.column
+    labels = {method: method, f"Hungarian on {method}'s scores": f"{method}, Hungarian"}
+    if method == "quant":
+        labels = {method: method, "quant, mean of 3": "quant, mean of 3"}
+    rows = {"all classes": ""} | {name: f"_{name}" for name in CLASSES}
+    return [Place(row, *both, suffix) for row, suffix in rows.items() for both in labels.items()]
 
 
 def _scene(job: Job) -> list[Place]:
-    columns = [*METHODS, *(f"{method}, mean of 3" for method in METHODS), "one SVM per label", CHAINS, VOTES, POWERSET]
+    columns = [*METHODS, "one SVM per label", *SVMS]
     rows = ["given split", "all splits"] if job.seed == 0 else ["all splits"]
     return [Place(row, column, column) for row in rows for column in columns]
 
 
 def _paired(job: Job) -> list[Place]:
-    return [Place("given split", column, column) for column in (CHAINS, VOTES, POWERSET) if job.seed == 0]
+    return [Place("given split", column, column) for column in SVMS if job.seed == 0]
 
 
 def _snakes(job: Job) -> list[Place]:
@@ -109,10 +114,8 @@ ENTRIES: Mapping[str, Entry] = {
         ],
         (
             accuracy("sudoku", "Puzzles solved", places=_sudoku),
-            View(
-                "sudoku-rules", "Learned rules / all rules / other couplings", RULES, "count", places=_of_quant("rules")
-            ),
-            View("sudoku-seconds", "Seconds of learning / of solving", SECONDS, "seconds", "lower", _of_quant("quant")),
+            counts("sudoku-rules", "Learned rules / all / other couplings", RULES, places=_of_quant("rules")),
+            View("sudoku-seconds", "Learning / solving", SECONDS, "seconds", "lower", _of_quant("quant")),
         ),
         data="sudoku",
         generated=True,
@@ -129,11 +132,7 @@ ENTRIES: Mapping[str, Entry] = {
         [cell("visual-sudoku", "SATNet's 1,000", "all", "visual-sudoku")],
         (
             accuracy("visual-sudoku", "Grids all right", places=_visual),
-            View(
-                *("visual-sudoku-checked", "Grids above the true one's cost / solved exactly / found lowest"),
-                *(("above_the_truth", "checked_exactly", "lowest_found"), "count"),
-                places=_of_quant("quant"),
-            ),
+            counts("visual-sudoku-checked", CHECKS, CHECKED, places=_of_quant("quant")),
         ),
         data="sudoku",
         generated=True,
@@ -153,14 +152,8 @@ ENTRIES: Mapping[str, Entry] = {
         [cell("scene", "six labels", "all", "scene")],
         (
             accuracy("scene", "Pictures with all labels right", places=_scene),
-            View(
-                "scene-paired",
-                "Right by quant, mean of 3, alone / by the baseline alone",
-                ALONE,
-                "count",
-                places=_paired,
-            ),
-            View("scene-chance", "McNemar's probability of such a difference", ("chance",), "%", "lower", _paired),
+            counts("scene-paired", "Right by quant alone / by the baseline alone", ALONE, places=_paired),
+            View("scene-chance", "McNemar's probability", ("chance",), "%", "lower", _paired),
         ),
         data="structured",
         generated=True,

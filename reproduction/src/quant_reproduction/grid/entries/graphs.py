@@ -1,4 +1,4 @@
-"""Graph matching: RandGraph at the paper's sizes and beyond, and Willow."""
+"""Graph matching: RandGraph and Willow."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from quant_reproduction.grid.jobs import Job
 from quant_reproduction.grid.views import METHODS, Entry, Places, accuracy, by_job, cell, chosen_columns
 
-TEN = 10  # where a training takes less than 30 seconds, of (a) and (r)
-#: Rates of Adam in the code that the paper's authors released (github.com/MSeelbach/QuAnt, commit b37bcc8), where the
-#: paper prints 1e-3.
+TEN = 10  # if a training run takes under 30 seconds, of (a) and (r)
+#: Rates of Adam in the released code (github.com/MSeelbach/QuAnt,
+#: commit b37bcc8), where the paper prints 1e-3.
 RATES = {"randgraph": 1e-5, "pointset": 1e-6, "rotation": 1e-4}
 RELEASED = {name: {"learning_rate": rate} for name, rate in RATES.items()}
 #: The paper's networks, smallest first.
-SIZES = {f"L{layers} H{hidden}": {"layers": layers, "hidden": hidden} for layers in (3, 5) for hidden in (32, 78)}
+SIZES = {f"L{L} H{H}": {"layers": L, "hidden": H} for L in (3, 5) for H in (32, 78)}
 #: The paper's loss without one of its terms.
 ABLATIONS = {f"without {term}": {f"weight_{term}": 0.0} for term in ("unique", "mlp")}
-#: At these sizes annealing finds what exhaustive search finds, at many times the cost.
+#: Here annealing finds what exhaustive search finds, at a higher cost.
 EXACT: Mapping[str, Mapping[str, Any]] = {"paper": {"solver": "exhaustive"}, "best": {}}
 #: Those of the presets `paper` and `best`, spelled out.
 WILLOW: Mapping[str, Any] = {"name": "willow", "k": 4, "split_seed": 1}
@@ -28,7 +28,7 @@ GRAPHS: Mapping[str, Any] = {"name": "randgraph", "k": 4}
 
 
 def randgraph() -> Iterator[Job]:
-    """Yield cells of quant, diag and pure at four sizes, under both protocols; the paper's loss without parts."""
+    """Yield cells of all methods at four sizes; the loss without parts."""
     for row, size in SIZES.items():
         for protocol, exact in EXACT.items():
             make = partial(cell, "randgraph", row, problem=GRAPHS, protocol=protocol)
@@ -42,18 +42,19 @@ def randgraph() -> Iterator[Job]:
 
 
 def as_released() -> Iterator[Job]:
-    """Yield cells of protocol (r): RandGraph at all sizes, and Willow, at both depths."""
+    """Yield cells of protocol (r): RandGraph and Willow at both depths."""
+    make = partial(cell, "released-graphs", task="released")
     for row, size in SIZES.items():
         for method in METHODS:
-            options = {"method": method, **size}
-            yield cell("released-graphs", row, f"(r) {method}", "released", kind="randgraph", **options)
+            options: dict[str, Any] = {"method": method, **size}
+            yield make(row, f"(r) {method}", kind="randgraph", **options)
             if size["hidden"] == 78:
-                yield cell("released-graphs", row, f"(r) {method}, Willow", "released", kind="willow", **options)
-    yield cell("released-graphs", "L5 H78", "(r) direct, Willow", "released-direct")
+                yield make(row, f"(r) {method}, Willow", kind="willow", **options)
+    yield make("L5 H78", "(r) direct, Willow", task="released-direct")
 
 
 def randgraph_at_scale() -> Iterator[Job]:
-    """Yield cells beyond the paper: k = 4 ... 8 and 10 under the best presets, one bit per physical qubit."""
+    """Yield cells beyond the paper: k = 4 ... 8 and 10, one bit per qubit."""
     make = partial(cell, "randgraph-scale", protocol="best")
     for k in (4, 5, 6, 7, 8):
         for method in METHODS:
@@ -64,28 +65,28 @@ def randgraph_at_scale() -> Iterator[Job]:
 
 
 def willow() -> Iterator[Job]:
-    """Yield cells of Willow: quant, diag and pure under (a), (b) and (c), and Direct on the paper's W and on ours."""
+    """Yield cells of Willow: all methods, and Direct on both W."""
     make = partial(cell, "willow", "k=4")
     for method in METHODS:
-        yield make(
-            f"(a) {method}", problem=PAPER_WILLOW, protocol="paper", overrides={"method": method, **EXACT["paper"]}
-        )
-        yield make(f"(b) {method}", problem=PAPER_WILLOW, protocol="best", overrides={"method": method})
-        yield make(f"(c) {method}", problem=OUR_WILLOW, protocol="best", overrides={"method": method})
+        own = {"method": method}
+        exact = {**own, **EXACT["paper"]}
+        yield make(f"(a) {method}", problem=PAPER_WILLOW, protocol="paper", overrides=exact)
+        yield make(f"(b) {method}", problem=PAPER_WILLOW, protocol="best", overrides=own)
+        yield make(f"(c) {method}", problem=OUR_WILLOW, protocol="best", overrides=own)
     yield make("(a) direct", "baseline", method="direct", problem=PAPER_WILLOW)
     yield make("(c) direct", "baseline", method="direct", problem=WILLOW)
     yield make("guess", "baseline", method="guess", problem=WILLOW)
 
 
 def pipeline_entry(item: str, row: str, trained: Mapping[str, Any], data: str) -> Entry:
-    """Return the entry of the paper's first figure: the stages of one instance, under the paper's protocol."""
+    """Return the entry of Figure 1: the stages of an instance."""
     made = cell(item, row, "(a) quant", "pipeline", **trained, solvers=["quantum:reads=1000"], instances=1)
     title = f"An instance on its way through the pipeline, {row}: p, A, reads of simulated QA, solution"
-    return Entry(title, "Figure 1", [made], figures=("pipeline",), data=data, one_seed=True)
+    return Entry(title, "Figure 1", [made], figures=("pipeline",), data=data)
 
 
 def ablation_columns(full: str, label: str, best: str, before: str = "") -> Places:
-    """Return the paper's loss in full, without its parts (columns with ``before`` in front), and our recipe."""
+    """Return columns of the loss with and without parts."""
     parts = {before + name: (name, "exhaustive" if before else "ablation") for name in ABLATIONS}
     return chosen_columns({full: ("full", label), **parts, best: ("best", "exhaustive")})
 
@@ -95,6 +96,7 @@ MATCHES: Mapping[str, Mapping[str, Any]] = {
     "(a) quant": {"problem": PAPER_WILLOW, "protocol": "paper", "overrides": EXACT["paper"]},
     "(c) quant": {"problem": OUR_WILLOW, "protocol": "best", "overrides": {"epochs": 60}},
 }
+by_solver = by_job("exhaustive", "annealing")
 ABLATED = ablation_columns("quant, paper", "exhaustive", "quant, best")
 ENTRIES: Mapping[str, Entry] = {
     "randgraph": Entry(
@@ -103,7 +105,7 @@ ENTRIES: Mapping[str, Entry] = {
         [*randgraph()],
         (
             accuracy("randgraph", "Accuracy before projection"),
-            accuracy("ablation-randgraph", "The paper's loss without its parts, before projection", places=ABLATED),
+            accuracy("ablation-randgraph", "The paper's loss without its parts", places=ABLATED),
         ),
         quick_rows=("L5 H78",),
         more=dict.fromkeys(("quant, paper", "diag, paper", "pure, paper", *ABLATIONS), TEN),
@@ -120,11 +122,7 @@ ENTRIES: Mapping[str, Entry] = {
         "RandGraph beyond the paper: accuracy before projection, one bit per physical qubit",
         "",
         [*randgraph_at_scale()],
-        (
-            accuracy(
-                "randgraph-scale", "Before projection; k=10 by annealing", places=by_job("exhaustive", "annealing")
-            ),
-        ),
+        (accuracy("randgraph-scale", "Before projection; k=10 by annealing", places=by_solver),),
         quick_rows=("k=4", "k=5", "k=10"),
     ),
     "willow": Entry(
@@ -145,6 +143,5 @@ ENTRIES: Mapping[str, Entry] = {
         ],
         figures=("matches",),
         data="willow",
-        one_seed=True,
     ),
 }
