@@ -20,8 +20,6 @@ if not entry_points(group="qubolearn.networks").names:  # a checkout on the path
     subprocess.run(command, cwd=Path(__file__).parent / "reproduction", check=True)
 
 torch.set_num_threads(1)  # the matrices are small, and CI shares its cores
-# A shell starts background processes with Ctrl-C ignored; tests that press it would wait forever.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LOCAL = {None, "", "localhost", "127.0.0.1", "::1", "0.0.0.0"}
 
@@ -40,6 +38,11 @@ def refuse_network(event: str, arguments: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(refuse_network)
+
+
+def pytest_runtest_setup() -> None:
+    """Let Ctrl-C raise, although a shell ignores it in the background and Ray Tune keeps its own handler."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
