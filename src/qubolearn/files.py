@@ -168,7 +168,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise QubolearnError(f"{path} is not readable JSON ({type(error).__name__})") from error
+        raise QubolearnError(f"{path} is not readable JSON ({type(error).__name__}); restore it") from error
     if not isinstance(value, dict):
         raise QubolearnError(f"{path} holds a JSON {type(value).__name__}; expected an object")
     if value.pop(CHECKSUM, None) not in (None, _json_digest(value)):
@@ -283,7 +283,7 @@ def read_metadata(path: Path) -> dict[str, str]:
     except QubolearnError:
         raise
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        name = type(error).__name__
+        name = "a folder; see Run.open" if path.is_dir() else type(error).__name__
         raise QubolearnError(f"{path} is not a readable safetensors file ({name}); restore it") from error
 
 

@@ -213,7 +213,7 @@ class StoredInstances(Arrays):
     def read(cls, path: Path, kind: Mapping[str, Any]) -> StoredInstances:
         names = kind.get("arrays")
         if not isinstance(names, list) or "x_true" not in names:
-            raise QubolearnError(f"{path.parent / 'config.json'} does not list the arrays of {path.name}")
+            raise QubolearnError(f"config.json does not list the arrays of {path}; restore it")
         arrays = load_npz(path, {str(name): ("biuf", None) for name in names})
         parts = {name.removeprefix("p_"): array for name, array in arrays.items() if name.startswith("p_")}
         p: Any = parts if kind.get("named") else tuple(parts.values()) if len(parts) > 1 else parts["0"]
@@ -330,7 +330,7 @@ def _parsed(header: Mapping[str, Any], path: Path, problem: Given) -> tuple[Prob
         raise QubolearnError(f"{path} has format {found!r}; expected {files.FORMAT!r}")
     files.check_version(header.get("format_version"), path)
     if not isinstance(header.get("problem"), dict) or not isinstance(header.get("training"), dict):
-        raise QubolearnError(f"{path} lacks 'problem' or 'training'")
+        raise QubolearnError(f"{path} lacks 'problem' or 'training'; restore it")
     made: Any = problem
     if not isinstance(problem, Problem):
         name = convert(header["problem"].get("name"), str, f"{path}: the name of its problem")

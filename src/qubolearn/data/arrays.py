@@ -51,7 +51,7 @@ def count_rows(structure: Any, what: str = "p") -> int:
 
 def as_tensors(structure: Any) -> Any:
     """Convert NumPy arrays to tensors, and floats to float32; raise for others."""
-    if isinstance(structure, np.ndarray) and structure.dtype.kind in "biuf":
+    if isinstance(structure, np.ndarray) and structure.dtype.kind in "biufc":
         structure = torch.from_numpy(np.require(structure, requirements=["C", "W"]))
     elif isinstance(structure, Mapping):
         return {name: as_tensors(part) for name, part in structure.items()}
@@ -64,7 +64,7 @@ def as_tensors(structure: Any) -> Any:
             raise QubolearnError(f"a tensor of {structure.dtype}; pass real and imaginary parts as columns")
         return structure.float() if structure.is_floating_point() else structure
     what = f"array of {structure.dtype}" if isinstance(structure, np.ndarray) else type(structure).__name__
-    raise QubolearnError(f"expected a tensor or an array of numbers, got {what}; use numpy.asarray")
+    raise QubolearnError(f"expected a tensor or array of numbers, got {what}; use numpy.asarray(..., float)")
 
 
 def make_instances(p: Any, x: Any, answer: Any = None, right: RightAnswers | None = None) -> Instances:

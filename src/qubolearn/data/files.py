@@ -59,7 +59,7 @@ def load_npz(
     # numpy and zipfile raise many types on damaged files
     except Exception as error:
         why = f"{type(error).__name__}: {error}"
-        raise QubolearnError(f"{path} is not a readable .npz ({why}); download it again") from error
+        raise QubolearnError(f"{path} is not a readable .npz ({why}); restore it") from error
 
 
 def _check_array(
@@ -69,7 +69,7 @@ def _check_array(
         expected = f"{' or '.join(kinds)} with {dimensions}"
         raise QubolearnError(f"{what} is {array.dtype} with {array.ndim} dimensions; expected {expected}")
     if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise QubolearnError(f"{what} contains numbers that are not finite; download it again")
+        raise QubolearnError(f"{what} contains numbers that are not finite; repair them")
     if array.dtype.kind == "U":
         array.tolist()  # raises for invalid characters
 

@@ -128,8 +128,8 @@ def checked(p: Any, module: nn.Module) -> Any:
     try:
         given = as_tensors(np.asarray(p) if isinstance(p, list) else p)
     except ValueError as error:
-        known = isinstance(error, QubolearnError)
-        raise error if known else QubolearnError("p has rows of different lengths; pad them") from error
+        uneven = "rows have different lengths; pad them"
+        raise QubolearnError(f"p: {error if isinstance(error, QubolearnError) else uneven}") from error
     for tensor in tensors_of(given):
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             place = (~tensor.isfinite()).nonzero()[0].tolist()
