@@ -29,7 +29,7 @@ answer = problem.decode(found.states[:, 0])
 
 figure, axis = plt.subplots(figsize=(4.8, 3.6), layout="constrained")
 plots.qubo(A[0], axis)
-axis.set_title("A: the learned QUBO of 8 bits")
+axis.set_title("Eight bits encode how two graphs match")
 plt.show()
 print("bits", found.states[0, 0].int().tolist(), "-> answer", answer[0].tolist())
 
@@ -37,7 +37,7 @@ print("bits", found.states[0, 0].int().tolist(), "-> answer", answer[0].tolist()
 # The input of this instance, and the gap between the best state and the next one.
 figure, axes = plt.subplots(1, 2, figsize=(7, 3.2), layout="constrained")
 axes[0].imshow(instance.p[0].reshape(16, 16), cmap="Greys")
-axes[0].set(title="p: differences between edges", xticks=[], yticks=[])
+axes[0].set(title="p compares all pairs of edges", xticks=[], yticks=[])
 energies = found.energies[0].tolist()
 axes[1].bar(["best", "second best"], energies, color=["tab:blue", "tab:gray"])
 axes[1].set(

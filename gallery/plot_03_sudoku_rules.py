@@ -32,8 +32,8 @@ print(
 )
 
 # %%
-# How strongly the marked cell repels its own digit in other cells. Its row, its column and its box are visible, and
-# nothing else.
+# The picture shows how strongly the marked cell repels its own digit in other cells: those of its row, its column
+# and its box.
 figure, axis = plt.subplots(figsize=(4.4, 3.8), layout="constrained")
 plots.grid_couplings(soft, 4, [5], axis)
 axis.set_title("A cell (cross) repels its digit\nin its row, column and box")

@@ -31,10 +31,11 @@ for model, name in (("matching", "one Chimera cell"), ("maxcut", "all pairs")):
     exact = solve(A, ExhaustiveSearch(), count=1)
     right = torch.isclose(found.energies, exact.energies, atol=1e-4).double().mean()
     info = found.info
+    milliseconds = 1000 * info["qpu_access_seconds"]
     print(
-        f"{name}: {info['embedding']} embedding, {info['tiles']} QUBOs per anneal, "
-        f"{info['calls']} call(s), {1000 * info['qpu_access_seconds']:.0f} ms of a QPU, "
-        f"{100 * right:.0f} % solved"
+        f"{name}, {info['embedding']} embedding: {info['tiles']} QUBOs per anneal, "
+        f"{100 * right:.0f} % solved\n"
+        f"  with {info['calls']} calls and {milliseconds:.0f} ms of a QPU"
     )
 
 # %%
@@ -77,9 +78,8 @@ for name, pattern in patterns.items():
         s=30,
         zorder=4,
     )
-    axis.set_title(
-        f"{name}: {len(tiles)} QUBOs at once, {sum(map(len, tiles[0]))} qubits each"
-    )
+    qubits, plural = sum(map(len, tiles[0])), "s fit" if len(tiles) > 1 else " fits"
+    axis.set_title(f"{name}: {len(tiles)} QUBO{plural}, {qubits} qubits each")
     axis.set_axis_off()
     axis.set_aspect("equal")
 plt.show()

@@ -34,8 +34,9 @@ X = states[torch.multinomial(chances, 3000, replacement=True, generator=draw)]
 machine = BoltzmannMachine().fit(X)
 A = machine.couplings_[None]
 learned = to_ising(A).J[0]
-print(f"log-likelihood per sample {machine.score(X):.3f}; strongest wrong coupling "
-      f"{learned[J[0] == 0].abs().max():.2f}, weakest right one {learned[J[0] != 0].abs().min():.2f}")  # fmt: skip
+wrong, right = learned[J[0] == 0].abs().max(), learned[J[0] != 0].abs().min()
+print(f"log-likelihood per sample {machine.score(X):.3f}")
+print(f"strongest wrong coupling {wrong:.2f}, weakest right one {right:.2f}")
 
 figure, axis = plt.subplots(figsize=(5.2, 3.8), layout="constrained")
 plots.qubo(learned, axis)

@@ -52,9 +52,8 @@ if train is not None:
         )
         found = problem.decode(solve_instances(network, test.p, problem=problem)[0])
         answers[name] = found
-        print(
-            f"{name}: {100 * problem.score(found, test)['accuracy'].mean():.1f} % of keypoints correct"
-        )
+        accuracy = problem.score(found, test)["accuracy"].mean()
+        print(f"{name}: {100 * accuracy:.1f} % of keypoints correct")
 
 # %%
 # Keypoints of two unseen images; green lines are correct, red ones wrong. This is the test pair, of 30, for which

@@ -44,10 +44,12 @@ def run_demo(args: argparse.Namespace, output: Output) -> None:
     began, folder = time.perf_counter(), Path(args.out)
     lengths = [min(args.epochs or own, own) for own in EPOCHS]
     cuts = _heads("maxcut", folder / "maxcut", lengths[0], args.seed, output)
-    _show("Max-cut of 8 nodes, 2000 unseen graphs", cuts[1], output, optimal="accuracy", edges="ratio")
+    title = "Max-cut of 8 nodes, 2000 unseen graphs: optimal cuts, and edges cut relative to the largest cut"
+    _show(title, cuts[1], output, optimal="accuracy", edges="ratio")
     soft, sudoku = _sudoku(lengths[1], args.seed, output)
     matches = _heads("randgraph", folder, lengths[2], args.seed, output, k=4)
-    title = "Control: graph matching, 4 nodes, 2000 unseen graphs; every bit can be read from the input"
+    title = "Control: graph matching, 4 nodes, 2000 unseen graphs; every bit can be read from the input,"
+    title += "\nso all heads should be correct. Projected: moved to the nearest permutation"
     _show(title, matches[1], output, correct="accuracy", projected="accuracy_projected")
     drawn = _draw(cuts, matches, soft, folder / "demo.png") if find_spec("matplotlib") else None
     output.say(f"picture: {drawn}" if drawn else f"no picture: {missing_extra('drawing', 'plots')}")

@@ -268,7 +268,7 @@ function wireBoard() {
 function start() {
   const { n, rows, instances } = data, [hits, scored] = data.scored;
   const couplers = data.dropped ? `the strongest ${rows.length} of ${rows.length + data.dropped} couplers` : `${rows.length} couplers`;
-  $("about").textContent = `${data.head} · ${n} bits, ${couplers} · ${hits} of ${scored} unseen instances right${scored > instances.length ? `, ${instances.length} of them here` : ""}`;
+  $("about").textContent = `${data.head} · ${n} bits, ${couplers} · ${hits} of ${scored} unseen instances right${scored > instances.length ? `; ${instances.length} are shown` : ""}`;
   $("graph-kind").textContent = ["dense", "diagonal", "own"].includes(data.topology) ? (data.groups.length ? "in their groups" : "on a circle") : `on a ${data.topology} chip`;
   $("input-note").textContent = data.inputs > 4096 ? `The first 4096 of ${data.inputs} numbers.` : `${data.inputs} numbers.`;
   instances.forEach((one, k) => {
