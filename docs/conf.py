@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import shutil
 from importlib import import_module
 from pathlib import Path
@@ -135,7 +136,13 @@ def links(app: Any, name: str, source: list[str]) -> None:
     )
     if "gallery/plot_" in name:
         text = picture_first(text)
-    source[0] = text
+    source[0] = "\n".join(unbroken(line) if line.startswith("|") else line for line in text.split("\n"))
+
+
+def unbroken(row: str) -> str:
+    """Keep numbers such as 99.98 ± 0.03 and 25 %, and dates, on one line of a table's cell."""
+    row = re.sub(r"(?<=\d) (?=[±%])|(?<=±) (?=\d)", "\u00a0", row)
+    return re.sub(r"\| (\d{4})-(\d\d)-(\d\d) (?=\|)", "| \\1\u2011\\2\u2011\\3 ", row)
 
 
 def picture_first(page: str) -> str:
