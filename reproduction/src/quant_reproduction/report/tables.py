@@ -63,7 +63,7 @@ def facts_table(report: Report) -> Table:
     found = report.summary
     rows = []
     for protocol, answers in found.claims.items():
-        counts = ", ".join(f"{count} {answer}" for answer, count in answers.items() if count)
+        counts = ", ".join(f"{answer}: {count}" for answer, count in answers.items() if count)
         rows.append((f"claims of the paper under ({protocol})", counts))
     for problem, methods in found.qubits.items():
         counts = ", ".join(f"{name} {n['ours']:.0f} (paper {n['paper']:.0f})" for name, n in methods.items())
