@@ -272,7 +272,7 @@ def kinds(folder: Path) -> dict[str, Kind]:
     }
 
 
-def is_refused(kind: Kind, data: bytes) -> bool:
+def rejects(kind: Kind, data: bytes) -> bool:
     """Return True if the reader rejects the input, in one line."""
     try:
         kind.read(data)
@@ -290,7 +290,7 @@ def fuzz(kind: Kind, count: int, seed: int | str) -> int:
     for index in range(count):
         data = kind.make(rng)
         try:
-            refused += is_refused(kind, data)
+            refused += rejects(kind, data)
         except BaseException as error:
             raise AssertionError(
                 f"input {index} of seed {seed!r}: {type(error).__name__}: {error}; {data!r}"
