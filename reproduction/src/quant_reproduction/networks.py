@@ -22,7 +22,7 @@ EMBEDDING, ENDS, EDGE = 128, 32, 64  # of u, of each end's features, and of g
 
 
 def grid(problem: Problem, recipe: Recipe) -> nn.Module:
-    """Return the network for labels of cells."""
+    """Return the untrained network that labels the cells of a grid."""
     rows, columns, symbols, labels = _attribute(problem, "grid")
     own = recipe.topology == "own"
     pattern = _attribute(problem, "topology")() if own else topology(recipe.topology, problem.bits)
@@ -36,7 +36,7 @@ def keypoints(problem: Problem, recipe: Recipe) -> nn.Module:
 
 
 def kernel(problem: Problem, recipe: Recipe) -> nn.Module:
-    """Return the network of kernels with all training inputs."""
+    """Return an untrained network, linear in the kernel of p with all training inputs."""
     pattern = topology(recipe.topology, problem.bits)
     return HEADS[recipe.head](KernelBody(_attribute(problem, "whole")("train").p, pattern.size), pattern)
 

@@ -131,7 +131,7 @@ def spatial_shapes() -> Tensor:
 
 
 def covariances(P: Tensor, share: float, count: int, generator: torch.Generator) -> Tensor:
-    """Return HᵀP / n ``[count, 3, 3]`` for draws of wrong matches, without turns."""
+    """Return HᵀP / n ``[count, 3, 3]`` for draws of wrong matches, before any rotation."""
     if not int(share * len(P)):
         return (P.T @ P / len(P)).expand(count, 3, 3)
     return P[shuffled(len(P), share, count, generator)].mT @ P / len(P)
@@ -261,7 +261,7 @@ def spatial_answers(stack: Stack, p: Tensor) -> Tensor:
 
 
 def variants(kind: Kind, method: Method) -> list[tuple[int, bool]]:
-    """Return neighbors and whether all pairs count, released ones first."""
+    """Return (neighbors, whether all pairs count) of each variant, that of the released code first."""
     if kind not in ("2d", "3d"):
         return [(0, False)]
     losses = (True, False) if method == "quant" or (kind, method) == ("2d", "diag") else (True,)

@@ -261,7 +261,7 @@ class Instances(NamedTuple):
 
 
 def restored(stack: Stack, file: Path, only_done: bool = False) -> tuple[dict[str, Tensor], int, float]:
-    """Set a stack to a file's networks; return the rest of the file."""
+    """Load the networks of a file into a stack; return the rest of the file."""
     if not file.is_file():
         return {}, 0, 0.0
     like = {f"{i} parameter": each for i, each in enumerate(stack.parameters)}
@@ -274,7 +274,7 @@ def restored(stack: Stack, file: Path, only_done: bool = False) -> tuple[dict[st
 
 
 class Training:
-    """The training of one stack; a stopped one resumes from its file."""
+    """The training run of one stack; a stopped run resumes from its file."""
 
     def __init__(self, stack: Stack, data: Instances, file: Path, epochs: int) -> None:
         self.stack, self.data, self.file = stack, data, file

@@ -94,7 +94,7 @@ BASELINES: Mapping[str, tuple[tuple[str, ...], Baseline]] = {
 def evaluate_baseline(
     name: str, problem: Problem, solver: Solver, count: int = 1000, seed: int = 0, split: Split = "test"
 ) -> Evaluation:
-    """Return a baseline's metrics on what ``evaluate`` draws on a CPU."""
+    """Return a baseline's metrics on the instances that ``evaluate`` draws on a CPU."""
     if name not in BASELINES:
         raise unknown_name("baseline", name, BASELINES)
     problems, method = BASELINES[name]
@@ -132,7 +132,7 @@ def local_search(problem: MaxCut, p: Tensor, restarts: int = 0, seed: int = 0) -
 
 
 def three_flips(problem: Knapsack, p: Tensor) -> Tensor:
-    """Pack greedily, then change one to three items while that pays."""
+    """Pack greedily, then change one to three items while that raises the value."""
     values, weights, capacity = p[:, : problem.items], p[:, problem.items : -1], p[:, -1:]
     states = all_states(problem.items)
     flips = states[(states.sum(1) > 0) & (states.sum(1) <= 3)]

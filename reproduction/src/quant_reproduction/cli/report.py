@@ -41,7 +41,7 @@ def add_report(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 def run_report(args: argparse.Namespace, output: Output) -> None:
     """Write the report: every table and figure of the paper alongside ours, as one HTML file.
 
-    The page needs nothing beside it: open it from disk, print it, send it around. What has no record is named."""
+    The page is one file without dependencies: open it from disk, print it or send it. It lists what has no record."""
     results = results_folder(args.results, args.quick)
     seeds = args.seeds if args.seeds is not None else (1 if args.quick else SEEDS)
     if args.errata:  # formulas and the paper's own numbers need no results
@@ -79,7 +79,7 @@ def add_tables(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 def run_tables(args: argparse.Namespace, output: Output) -> None:
     """Fill the tables of Markdown files from result files, or check that they are up to date.
 
-    A table stands between the lines <!-- table: NAME --> and <!-- end -->."""
+    A table is between the lines <!-- table: NAME --> and <!-- end -->."""
     stale, results = [], results_folder(args.results)
     for path in map(Path, args.files):
         try:

@@ -178,7 +178,7 @@ def skip_missing_data(grid: dict[str, list[Job]], store: Store, named: bool, qui
 
 
 def pool_of(args: argparse.Namespace, jobs: int) -> LocalPool:
-    """Return the workers that the options ask for."""
+    """Return the worker processes that the options request."""
     import torch
 
     if args.device == "cuda":

@@ -121,13 +121,13 @@ def add_figure(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 
 def run_figure(args: argparse.Namespace, output: Output) -> None:
-    """Draw what runs answer on unseen instances, and what samplers read: a picture, and its numbers as JSON beside it.
+    """Draw the answers of runs on unseen instances, or the reads of samplers: a picture, and its numbers as JSON.
 
     matches       pairs of Willow images with lines, right and wrong ones
     alignment     clouds before and after: pointset, or the three stages of rotation
     failures      the worst cases: clouds with their angle and error, or wrong matchings
     errors        a histogram of errors per solver, on the same instances
-    energies      histograms of what samplers read on one QUBO"""
+    energies      histograms of the energies of samplers' reads on one QUBO"""
     usual, instances = KINDS[args.kind]
     solvers = list(dict.fromkeys(args.solver or usual))
     instances = instances if args.instances is None else args.instances

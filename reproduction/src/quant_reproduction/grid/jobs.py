@@ -39,7 +39,7 @@ OLD_OPTIONS = {"neighbors": "neighbours", "standardize": "standardise"}  # names
 
 @dataclass(frozen=True)
 class Job:
-    """One cell of a table for one seed: which task, with which options."""
+    """One cell of a table for one seed: a task and its options."""
 
     item: str  # the table or figure that it belongs to
     row: str
@@ -203,7 +203,7 @@ def run_job(job: Job) -> Outcome:
 
 @cache
 def record_digest() -> str:
-    """Return a digest of both packages, without what only shows."""
+    """Return a digest of both packages, without the code that only shows results."""
     found = hashlib.sha256(source_digest().encode())
     for path in sorted(PACKAGE.rglob("*.py")):
         if path.relative_to(PACKAGE).parts[0] not in ONLY_SHOW:

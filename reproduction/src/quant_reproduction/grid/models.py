@@ -265,7 +265,7 @@ def training_runs(
 
 
 def trained(problem: Problem, recipe: Recipe) -> tuple[nn.Module, float]:
-    """Return a network and its seconds of training, maybe of another job."""
+    """Return a trained network and its seconds of training; jobs share networks."""
     if SHARED not in os.environ:
         return _trained_here(problem, recipe)
     key = hashlib.sha256(repr((problem, recipe, device())).encode()).hexdigest()[:16]

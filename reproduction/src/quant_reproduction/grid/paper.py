@@ -80,7 +80,7 @@ class PaperTable:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A claim that one place is better than another; row ``*`` is all."""
+    """A claim that one cell of a table is better than another; the row ``*`` means every row."""
 
     table: str
     better: tuple[str, str]

@@ -80,7 +80,7 @@ def room_on_gpu() -> int:
 class LocalPool:
     """Processes of this machine: ``workers`` on a device, and ``on_gpu``.
 
-    Each has its own executor, so that a death concerns one job.
+    Each has its own executor, so that a crash affects one job only.
     """
 
     def __init__(self, workers: int, device: Device = "cpu", on_gpu: int = 0, work: Work = run_job) -> None:

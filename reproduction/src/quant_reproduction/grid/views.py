@@ -33,7 +33,7 @@ Places = Callable[[Job], Iterable[Place]]
 
 
 def by_job(*labels: str) -> Places:
-    """Return one cell per job, for the first of these tests that it has."""
+    """Return a rule that shows each job in one cell, by the first of these tests that it has."""
     return lambda job: [Place(job.row, job.column, label) for label in labels]
 
 
@@ -43,7 +43,7 @@ PLAIN = by_job("exhaustive")
 def conditions(
     row: str, shown: Mapping[str, str], always: Collection[str] = (), only: Collection[str] = ()
 ) -> Places:
-    """Return one row per test condition of one row, and of ``always``."""
+    """Return a rule that shows one row per test condition of one row, and of ``always``."""
 
     def places(job: Job) -> Iterable[Place]:
         if (job.row != row and job.column not in always) or (only and job.column not in only):

@@ -112,7 +112,7 @@ class Snakes(PoolProblem):
         return _load(self.source, self.rows, self.columns)
 
     def decode(self, x: Tensor) -> Tensor:
-        """Return labels ``[batch, cells]``; -1 without exactly one."""
+        """Return labels ``[batch, cells]``; -1 for a cell without exactly one label."""
         cells = x.reshape(len(x), -1, LABELS)
         return torch.where(cells.sum(-1) == 1, cells.argmax(-1), -1)
 

@@ -100,7 +100,7 @@ def reader_costs(scores: Tensor, shown: Tensor, size: int) -> Tensor:
 
 @cache
 def scores_of_digits() -> tuple[Tensor, Tensor]:
-    """Return probabilities ``[count, 10]`` of unseen images, and labels."""
+    """Return the probabilities ``[count, 10]`` of digits on unseen images, and the labels."""
     try:
         from sklearn.datasets import load_digits
         from sklearn.neural_network import MLPClassifier

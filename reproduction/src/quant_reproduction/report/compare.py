@@ -115,7 +115,7 @@ class Compared:
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """Place in the paper, up to the column."""
+        """Table, row and metric in the paper, without the column."""
         return self.table.name, self.row, self.metric
 
     @property

@@ -105,7 +105,7 @@ SOURCES = list(dict.fromkeys(each.source for line in LINES for each in line.publ
 
 
 def pay_table(report: Report) -> Table:
-    """Show quant next to its baselines and published numbers."""
+    """Compare coupled networks with their baselines and with published numbers."""
     rows = []
     for line in LINES:
         cells = _cells(report, line)

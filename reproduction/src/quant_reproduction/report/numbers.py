@@ -65,7 +65,8 @@ def format_number(value: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """
+    """Return a duration in units that suit its size.
+
     >>> [format_duration(seconds) for seconds in (0.42, 17.2, 260, 7300, 90 * 3600)]
     ['0.4 s', '17 s', '4 min 20 s', '2 h 1 min', '90 h']
     """

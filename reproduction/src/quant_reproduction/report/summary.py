@@ -107,7 +107,7 @@ class Summary:
     grid: Mapping[str, Any] | None  # if one command ran all jobs of the folder
 
     def in_words(self) -> list[str]:
-        """Say in a sentence each how the paper's numbers and claims fare."""
+        """Return one sentence each on how the paper's numbers and claims compare with ours."""
         starts = {"a": "As the text describes it", "r": "As the released code runs it"}
         said = []
         for protocol, start in {**starts, "c": "With our recipe and inputs"}.items():
@@ -128,7 +128,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that page and tables show."""
+    """All data that the page and the tables show."""
 
     results: Path
     paper: Paper

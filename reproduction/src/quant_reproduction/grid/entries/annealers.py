@@ -156,7 +156,7 @@ TWO_BLOCKS: Mapping[str, Any] = {"bits": 10, "pattern": "dense", "chip": "pegasu
 #: The paper's loss at k=5 until its QUBOs are neither random nor easy.
 LONG: Mapping[str, Any] = {"solver": "exhaustive", "learning_rate": 1e-3}
 NETWORK: Mapping[str, Any] = {"problem": FIVE, "protocol": "paper", "overrides": {**LONG, "epochs": 100}}
-_TRAININGS: Any = (("paper", "paper", LONG), ("paper, 1e-5", "paper", EXACT), ("best", "best", {}))
+_RECIPES: Any = (("paper", "paper", LONG), ("paper, 1e-5", "paper", EXACT), ("best", "best", {}))
 #: The paper's own: 450 epochs at 1e-5.
 OWN: Mapping[str, Any] = {"problem": FIVE, "protocol": "paper", "overrides": EXACT}
 TRAINED = {"k=5": NETWORK, "k=5, 450 epochs at 1e-5": OWN}
@@ -268,7 +268,7 @@ ENTRIES: Mapping[str, Entry] = {
         "Figure 4b",
         [
             cell("training", "k=5", column, "training", problem=FIVE, protocol=protocol, overrides=some)
-            for column, protocol, some in _TRAININGS
+            for column, protocol, some in _RECIPES
         ],
         figures=("training",),
     ),
