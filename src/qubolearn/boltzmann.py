@@ -47,7 +47,7 @@ CHAINS, RUNGS = 256, 1000
 
 
 class LogPartition(NamedTuple):
-    """log Z and its standard error, 0 if exact."""
+    """log Z of a machine, and its standard error, which is 0 if log Z is exact."""
 
     value: float
     error: float
@@ -62,14 +62,14 @@ class BoltzmannMachine:
             bits, then hidden ones; by default all pairs but those within a group.
         hidden: the number of hidden bits.
         groups: sets of visible bits of which exactly one is 1: variables of a Potts model.
-        l1, l2: penalties l1 Σ|J_ij| + l2 ΣJ_ij² of couplings of spins, or of bits with groups,
-            where l2 also holds for linear terms.
+        l1, l2: the penalty l1 Σ|J_ij| + l2 Σ J_ij² on couplings between spins; with ``groups``, on
+            couplings between bits, and l2 also on linear terms.
         method: ``exact`` likelihood; ``pseudo``-likelihood (Besag 1975); ``screening`` for the
             structure of spin glasses (Vuffray et al., NeurIPS 2016); ``persistent`` chains
             (Tieleman, ICML 2008). ``auto`` is exact up to 24 bits, then persistent with hidden bits
             and pseudo without.
         steps: the most iterations of L-BFGS, or the number of steps of ``persistent``.
-        seed: fixes first values, chains and draws.
+        seed: the seed of initial values, chains and samples.
 
     Attributes:
         couplings_: A ``[n, n]`` of all bits, upper triangular, float64.
@@ -78,7 +78,8 @@ class BoltzmannMachine:
     >>> X = np.random.default_rng(0).integers(0, 2, (500, 3))
     >>> X[:, 1] = X[:, 0] ^ (np.arange(500) % 10 == 0)
     >>> machine = BoltzmannMachine().fit(X)
-    >>> round(machine.score(X) + math.log(4) - 0.9 * math.log(0.9) - 0.1 * math.log(0.1), 2)  # the best possible
+    >>> best = 0.9 * math.log(0.9) + 0.1 * math.log(0.1) - math.log(4)  # possible
+    >>> round(machine.score(X) - best, 2)
     0.0
     >>> machine.sample(4, clamp={0: 1}).shape
     torch.Size([4, 3])
@@ -101,7 +102,7 @@ class BoltzmannMachine:
         as_groups(self.groups)
 
     def fit(self, X: Any, sample_weight: Any = None) -> Self:
-        """Fit samples X ``[N, n]`` of 0 and 1, with weights ``[N]``; return self."""
+        """Fit the machine to samples X ``[N, n]`` of 0 and 1, weighted by ``sample_weight [N]``; return self."""
         X, weights = _samples(X, sample_weight, as_groups(self.groups))
         n = X.shape[1]
         edges = self._edges(n)
@@ -133,7 +134,7 @@ class BoltzmannMachine:
         return self._log_z
 
     def score(self, X: Any, sample_weight: Any = None) -> float:
-        """Return the mean log-likelihood of samples."""
+        """Return the mean log-likelihood of samples X ``[N, n]``, weighted by ``sample_weight [N]``."""
         A = self._fitted()
         X, weights = _samples(X, sample_weight, as_groups(self.groups))
         if X.shape[1] != self.visible_:

@@ -39,7 +39,8 @@ class CostData(Arrays):
         validation, test, seed: the split, as for :class:`qubolearn.Arrays`.
 
     >>> p = torch.tensor([[1.0], [2.0]])
-    >>> data = CostData(p, torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]) * p[:, :, None], validation=0)
+    >>> A_true = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]) * p[:, :, None]
+    >>> data = CostData(p, A_true, validation=0)
     >>> data.whole("train").x_true.tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
@@ -82,7 +83,7 @@ class CostData(Arrays):
         return self.solver
 
     def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
-        """Return ``regret``, normalized in the mean, and ``optimal``, 1 if it is zero."""
+        """Return ``regret``, scaled so that its mean is the normalized regret, and ``optimal``, 1 if it is zero."""
         A_true: Any = instances.answer
         excess = regret(A_true, answer, instances.x_true)
         best = energies(A_true.to(torch.float64), instances.x_true)
@@ -115,8 +116,8 @@ class SPOPlus(EnergyLoss):
     >>> from qubolearn import Batch, ExhaustiveSearch, Instances
     >>> A_true, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 1.0]])
     >>> batch = Batch(Instances(torch.zeros(1, 3), x, A_true), ExhaustiveSearch())
-    >>> SPOPlus()(A_true, batch).item(), SPOPlus()(-A_true, batch).item()  # the regret of -A_true is 2
-    (0.0, 6.0)
+    >>> [SPOPlus()(A, batch).item() for A in (A_true, -A_true)]  # with regrets 0 and 2
+    [0.0, 6.0]
     """
 
     solves, capturable = True, False
@@ -132,7 +133,7 @@ class SPOPlus(EnergyLoss):
 
 @dataclass(frozen=True)
 class PerturbedFenchelYoung(EnergyLoss):
-    """E(x̂) - E_Z[min_x E(x; A + σZ)], with normal noise Z on nonzero entries of A.
+    """The perturbed loss E(x̂) - E_Z[min_x E(x; A + σZ)], with normal noise Z on nonzero entries of A.
 
     ∂L/∂A = φ(x̂) - E[φ(x*)]. It uses the best decisions, not their costs, and ``samples`` solver
     calls. Reference: Berthet et al., NeurIPS 2020.
@@ -142,7 +143,8 @@ class PerturbedFenchelYoung(EnergyLoss):
         samples: draws of Z per instance.
 
     >>> from qubolearn import Batch, ExhaustiveSearch, Instances
-    >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) - E(11) = 2
+    >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
+    >>> x = torch.tensor([[1.0, 0.0]])  # E(10) - E(11) = 2
     >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), ExhaustiveSearch())
     >>> round(PerturbedFenchelYoung(strength=1e-3)(A, batch).item(), 2)
     2.0
@@ -170,13 +172,14 @@ class PerturbedFenchelYoung(EnergyLoss):
 
 @dataclass(frozen=True)
 class CostRegression(Loss):
-    """The two-stage baseline: the mean square error of A_ij + A_ji over i <= j; no solver.
+    """The two-stage baseline, without a solver: the mean squared error of A_ij + A_ji over i <= j.
 
     Reference: Elmachtoub and Grigas, Management Science 2022.
 
     >>> from qubolearn import Batch, Instances
     >>> A_true, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 1.0]])
-    >>> CostRegression()(A_true.mT + torch.eye(2), Batch(Instances(x, x, A_true), solver=None)).item()
+    >>> batch = Batch(Instances(x, x, A_true), solver=None)
+    >>> CostRegression()(A_true.mT + torch.eye(2), batch).item()
     0.6666666865348816
     """
 

@@ -154,9 +154,9 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         couplings: learn couplings; without them each label is predicted alone.
-        components: the most training samples in the kernel.
-        layers, hidden: with ``layers`` above 1, depth and width of an MLP that is added.
-        alpha: the weight of the squared norm.
+        components: the maximum number of training samples in the kernel.
+        layers, hidden: with ``layers`` above 1, depth and width of an MLP, added to the kernel.
+        alpha: the strength of the penalty on the squared norm.
         early_stopping: lower the penalty from 30 alpha to at least alpha / 30 while the loss
             of held-out samples falls, then train on all. Without it, the penalty is alpha.
         validation_fraction: the share held out, up to five times in turn below 2,000 samples.
@@ -172,8 +172,8 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> from sklearn.datasets import make_multilabel_classification
     >>> X, y = make_multilabel_classification(200, 8, n_classes=4, random_state=0)
     >>> model = QuboClassifier(random_state=0).fit(X[:150], y[:150])
-    >>> model.predict(X[150:]).shape, model.predict_proba(X[150:]).shape, model.qubos(X[150:]).shape
-    ((50, 4), (50, 4), (50, 4, 4))
+    >>> model.predict(X[150:]).shape, model.qubos(X[150:]).shape
+    ((50, 4), (50, 4, 4))
     """
 
     def __init__(

@@ -67,7 +67,7 @@ def evaluate(
             the entire split is scored.
         solver: any solver; by default the problem's own, else :class:`qubolearn.AutoSolver`.
         instances, seed: the number to draw from a Problem, and the seed.
-        split: by default test; of Arrays, the first of test, validation and train with instances.
+        split: by default test; for Arrays, the first of test, validation and train that is not empty.
         device: the device to solve on.
 
     Returns:
@@ -77,9 +77,11 @@ def evaluate(
     >>> from qubolearn import QuboNetwork, topology
     >>> pattern = topology("dense", 2)
     >>> body = nn.Linear(1, pattern.size)
-    >>> _ = [nn.init.zeros_(body.weight), nn.init.constant_(body.bias, -1.0)]  # the minimizer is 11 for any p
+    >>> _ = nn.init.zeros_(body.weight)
+    >>> _ = nn.init.constant_(body.bias, -1.0)  # the minimizer is 11 for any p
     >>> x = [[1, 1], [1, 1], [1, 0], [1, 1]]
-    >>> evaluate(QuboNetwork(body, pattern), (torch.zeros(4, 1), torch.tensor(x))).metrics["accuracy"]
+    >>> network = QuboNetwork(body, pattern)
+    >>> evaluate(network, (torch.zeros(4, 1), torch.tensor(x))).metrics["accuracy"]
     0.75
     """
     if solver is not None:
@@ -123,8 +125,7 @@ def solve_instances(
 ) -> tuple[Tensor, dict[str, Any]]:
     """Return x* ``[batch, n]``, and means and deviations of the solver's measurements.
 
-    p is ``[batch, m]``, or a list of inputs, one per piece. The problem gives clamped bits
-    and groups.
+    p is ``[batch, m]``, or a list of inputs, one per piece. The problem gives clamped bits and groups.
     """
     solver = solver or (problem.default_solver() if problem else None) or AutoSolver()
     states, measured, training = [], [], network.training

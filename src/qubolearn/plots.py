@@ -77,7 +77,7 @@ def save(made: Figure | Axes | Sequence[Axes], path: Path) -> Path:
 
 
 def answers(run: Run, count: int = 4, ax: Axes | Sequence[Axes] | None = None) -> list[Axes]:
-    """Draw unseen instances with a run's answers, by ``picture`` of its problem."""
+    """Draw unseen instances with a run's answers; its problem needs a method ``picture``."""
     from qubolearn.evaluation import solve_instances
     from qubolearn.random import stream
 
@@ -98,7 +98,7 @@ def answers(run: Run, count: int = 4, ax: Axes | Sequence[Axes] | None = None) -
 
 
 def pictures(run: Run) -> dict[str, list[Axes]]:
-    """Draw everything that a run has, by name."""
+    """Draw all pictures that suit a run, and return them by name."""
     from qubolearn.networks import SharedQubo
     from qubolearn.problems.sudoku import Sudoku
 
@@ -114,7 +114,7 @@ def pictures(run: Run) -> dict[str, list[Axes]]:
 
 
 def hamming_over_training(run: Run, ax: Axes | Sequence[Axes] | None = None) -> list[Axes]:
-    """Draw histograms of wrong bits over training; red: projected, at the end."""
+    """Draw histograms of wrong bits over training; red is the end, after projection to valid answers."""
     records = _moments(run)
     axes = _axes(ax, len(records))
     for axis, record in zip(axes, records, strict=True):

@@ -30,7 +30,7 @@ def derive_seed(seed: int, *path: int | str) -> int:
 
     ``seed`` is below 2**64; ``path`` has names and integers below 2**32.
 
-    >>> derive_seed(0, "train", 1) == derive_seed(0, "train", 1) != derive_seed(0, "train", 2)
+    >>> derive_seed(0, "data", 1) == derive_seed(0, "data", 1) != derive_seed(0, "data", 2)
     True
     """
     import numpy as np

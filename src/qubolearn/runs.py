@@ -56,7 +56,7 @@ class Run(Predicts, Folder):
 
     >>> from tempfile import TemporaryDirectory
     >>> from qubolearn.recipes import preset, train
-    >>> problem, recipe = preset("best", "randgraph", k=2, epochs=1, instances=200, hidden=8)
+    >>> problem, recipe = preset("best", "randgraph", k=2, epochs=1, instances=200)
     >>> with TemporaryDirectory() as folder:
     ...     _ = train(problem, recipe, Run.create(folder + "/k2", problem, recipe))
     ...     run = Run.open(folder + "/k2")
@@ -100,7 +100,7 @@ class Run(Predicts, Folder):
             folder: the path.
             problem: the problem or its class, if no installed package registers its name; for
                 a run of ``fit``, instances to score, such as :class:`qubolearn.Arrays`.
-            network: made as before, for a run of ``fit`` with classes of your own.
+            network: built as for training; required for a run of ``fit`` with classes that you wrote.
         """
         if os.path.isfile(folder):
             return cls.load(folder, problem)
@@ -131,7 +131,7 @@ class Run(Predicts, Folder):
     def save(self, file: Path | str, score: Evaluation | None = None) -> Path:
         """Write the trained network with recipe, problem and score as one safetensors file.
 
-        ``score`` is of :func:`qubolearn.evaluate`, by default :meth:`scored`.
+        ``score`` is a result of :func:`qubolearn.evaluate`, by default :meth:`scored`.
         """
         path = Path(file)
         if path.suffix != ".safetensors":
@@ -179,7 +179,7 @@ class Run(Predicts, Folder):
 class SavedRun(Run):
     """A run in one file of :meth:`Run.save`; ``folder`` is its path.
 
-    It cannot be trained further and has no metrics. ``score`` is its maker's.
+    It cannot be trained further and has no metrics. ``score`` is the one that was stored.
     """
 
     score: dict[str, Any] = field(default_factory=dict)
@@ -273,7 +273,7 @@ class OwnRun(Run):
 
     @classmethod
     def of(cls, folder: Path, header: Mapping[str, Any], problem: Any, network: nn.Module | None) -> OwnRun:
-        """Return the run of an untrusted header."""
+        """Return the run that a header describes; the header is untrusted."""
         path = folder / "config.json"
         files.check_version(header.get("format_version"), path)
         data, stored = problem, folder / INSTANCES

@@ -36,11 +36,11 @@ def require(condition: bool, message: str) -> None:
 def check_solver(
     solver: Solver, *, exact: bool = False, max_bits: int = 8, device: torch.device | str = "cpu"
 ) -> None:
-    """Raise AssertionError unless this keeps :class:`qubolearn.solvers.contract.Solver`.
+    """Raise AssertionError unless a solver keeps the contract :class:`qubolearn.solvers.contract.Solver`.
 
     It is tried on QUBOs of up to ``max_bits`` bits: random, tied, sparse and with large penalties.
     ``exact`` also compares with brute force. ``with_seed`` must make calls repeatable. Reads of
-    ``sample`` must be bits, at a beta distributed as that, unless it raises.
+    ``sample`` must be bits; with a beta, they must follow its distribution unless the call raises.
     """
     seeded = _with_seed(solver)
     sizes = [n for n in (1, 2, 3, 5, 8, 12) if n <= max_bits]
@@ -97,7 +97,7 @@ def _unusual_qubos(n: int, device: torch.device | str) -> list[Tensor]:
 
 
 def check_solution(solution: Solution, A: Tensor, count: int) -> None:
-    """Raise AssertionError unless these are ``count`` distinct states with their energies."""
+    """Raise AssertionError unless these are ``count`` distinct states with correct energies."""
     states, found = solution
     batch, n = A.shape[0], A.shape[2]
     case = f"for A {list(A.shape)} {A.dtype} and count={count}"
@@ -182,7 +182,7 @@ def _check_exact(solver: Solver, n: int, device: torch.device | str) -> None:
 
 
 def check_problem(problem: Problem, *, count: int = 16, grid_error: float = 0.0) -> None:
-    """Raise AssertionError unless this keeps :class:`qubolearn.data.contract.Problem`.
+    """Raise AssertionError unless a problem keeps the contract :class:`qubolearn.data.contract.Problem`.
 
     ``count`` instances are drawn a few times, also on a GPU if there is one. The metric of the true
     bits may differ from that of a perfect answer by ``grid_error``.

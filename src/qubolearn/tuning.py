@@ -72,10 +72,8 @@ def tune_penalties(
     """Return the weights under which most reads of a solver are optimal and feasible.
 
     Args:
-        build: ``build(instance, weights)`` returns the QUBO, ``[n, n]`` or a SparseQubo batch of
-            one.
-        cost: ``cost(instance, x)`` returns costs ``[reads]`` of x ``[reads, n]``, infinite if
-            infeasible.
+        build: ``build(instance, weights)`` returns the QUBO, ``[n, n]`` or a SparseQubo batch of one.
+        cost: ``cost(instance, x)`` returns costs ``[reads]`` of x ``[reads, n]``, infinite if infeasible.
         instances: training instances of any kind, about two per candidate.
         solver: a solver with ``sample``, such as ``SimulatedAnnealing(reads=100, sweeps=200)``.
         candidates: weights to try: numbers, or tuples of several weights.
@@ -86,12 +84,13 @@ def tune_penalties(
         QubolearnError: If the number of bits of an instance changes, or no read of one is feasible.
 
     >>> from qubolearn import SimulatedAnnealing
-    >>> def build(values, weight):  # the most valuable item: one bit per item, exactly one of them is 1
+    >>> def build(values, weight):  # choose the most valuable item: one bit per item
     ...     return weight * (torch.ones(4, 4) - 2 * torch.eye(4)) - torch.diag(values)
     >>> def cost(values, x):
     ...     return torch.where(x.sum(1) == 1, -(x @ values), torch.inf)
     >>> items = [torch.tensor([1.0, 2.0, 3.0, 1.5]), torch.tensor([4.0, 2.0, 1.0, 3.0])]
-    >>> tune_penalties(build, cost, items, SimulatedAnnealing(reads=50, sweeps=50), [0.5, 3.0]).best
+    >>> solver = SimulatedAnnealing(reads=50, sweeps=50)
+    >>> tune_penalties(build, cost, items, solver, [0.5, 3.0]).best
     3.0
     """
     check_solver(solver)

@@ -38,7 +38,7 @@ ATTEMPTS = 4
 
 @dataclass(frozen=True)
 class Chip:
-    """The working graph of a chip, by which chips are compared."""
+    """The working qubits and couplers of a chip; chips with the same ones are equal."""
 
     family: str
     shape: tuple[int, ...]  # [m, n, t] for Chimera, [m] for Pegasus, [m, t] for Zephyr
@@ -111,7 +111,7 @@ def _too_small(n: int, couplers: frozenset[Coupler], chip: Chip) -> DoesNotFit:
 
 @dataclass(frozen=True)
 class EmbedReport:
-    """The cost of a graph on a chip, averaged over ``seeds`` minor embeddings."""
+    """The qubits and chains of a graph on a chip, averaged over ``seeds`` minor embeddings."""
 
     topology: str
     logical_qubits: int
@@ -129,7 +129,7 @@ class EmbedReport:
 
 
 def embed_report(pattern: Topology, chip: str = "pegasus", size: int | None = None) -> EmbedReport:
-    """Return the cost of a graph, by default on the largest chip built.
+    """Return the qubits and chains that a graph needs on a chip, by default the largest one built.
 
     >>> report = embed_report(topology("chimera", 8), "pegasus", 16)
     >>> report.physical_qubits, report.instances_per_anneal

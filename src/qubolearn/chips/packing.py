@@ -114,8 +114,7 @@ def program(packing: Packing, J: Floats, h: Floats, ranges: Ranges, chain_streng
     """Return physical h and J of Ising models J ``[tiles, n, n]``, h ``[tiles, n]``.
 
     h_i is shared evenly by the qubits of a chain and J_ij by the couplers between two chains.
-    Couplers within a chain are -:func:`strength_of_chains`. Each tile is then scaled to fill the
-    ranges.
+    Couplers within a chain are -:func:`strength_of_chains`. Each tile is then scaled to fill the ranges.
     """
     length = np.bincount(packing.node, minlength=h.size)
     physical_h = (h.reshape(-1) / length)[packing.node]
@@ -151,7 +150,7 @@ def _part(values: Floats, limits: Range) -> Floats:
 
 
 def unpack(packing: Packing, spins: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int8], Floats]:
-    """Return bits ``[tiles, reads, n]`` by majority (ties: first qubit), and broken chains."""
+    """Return bits ``[tiles, reads, n]`` by majority (a tie goes to the first qubit), and broken chains."""
     reads = len(spins)
     starts = np.flatnonzero(np.diff(packing.node, prepend=-1))
     length = np.diff(starts, append=len(packing.node))

@@ -34,7 +34,8 @@ EXTENDED_J_RANGE = (-2.0, 1.0)
 class Embedding:
     """Chains of physical qubits, one per logical qubit, on a physical graph.
 
-    >>> triangle_on_square = Embedding.of({0: [0], 1: [1], 2: [2, 3]}, [(0, 1), (1, 2), (2, 3), (3, 0)])
+    >>> square = [(0, 1), (1, 2), (2, 3), (3, 0)]
+    >>> triangle_on_square = Embedding.of({0: [0], 1: [1], 2: [2, 3]}, square)
     >>> triangle_on_square.qubits
     4
     """
@@ -90,7 +91,7 @@ class Embedding:
         return physical_J, (h / torch.bincount(owner))[:, owner]
 
     def majority(self, bits: Tensor) -> Tensor:
-        """Return logical bits ``[..., n]``; ties go to the chain's first qubit."""
+        """Decode bits of qubits ``[..., qubits]`` to ``[..., n]`` by majority; a tie goes to the first qubit."""
         parts = [bits[..., list(chain)] for chain in self.chains]
         votes = [2 * part.sum(-1) > part.shape[-1] - part[..., 0] for part in parts]
         return torch.stack(votes, -1).to(bits.dtype)
@@ -128,7 +129,7 @@ def scaled(J: Tensor, h: Tensor, J_range: Range) -> tuple[Tensor, Tensor]:
 def with_control_errors(
     J: Tensor, h: Tensor, J_error: float, h_error: float, programmings: int, reads: int, seeds: Iterable[int]
 ) -> Programmed:
-    """Add Gaussian errors to h and nonzero J, seeded by instance."""
+    """Add Gaussian errors to h and nonzero J for each programming; ``seeds`` has one seed per instance."""
     n = h.shape[1]
     dJ, dh, uniforms = [], [], []
     for seed in seeds:

@@ -145,7 +145,7 @@ def add_fields(parser: argparse.ArgumentParser, kind: type, title: str, defaults
 
 
 def chosen(args: argparse.Namespace, kind: type) -> dict[str, Any]:
-    """Return the fields that the command line specifies."""
+    """Return the fields of a dataclass that the command line sets."""
     return {field.name: getattr(args, field.name) for field in fields(kind) if hasattr(args, field.name)}
 
 

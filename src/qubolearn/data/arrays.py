@@ -19,8 +19,8 @@ from qubolearn.random import stream
 def map_tensors(function: Callable[[Tensor], Any], structure: Any) -> Any:
     """Apply a function to every tensor of a nested structure; keep other objects.
 
-    >>> map_tensors(lambda t: t + 1, {"nodes": torch.zeros(2), "edges": (torch.ones(1), None)})
-    {'nodes': tensor([1., 1.]), 'edges': (tensor([2.]), None)}
+    >>> map_tensors(torch.exp, {"nodes": torch.zeros(2), "edges": (torch.zeros(1), None)})
+    {'nodes': tensor([1., 1.]), 'edges': (tensor([1.]), None)}
     """
     if isinstance(structure, Tensor):
         return function(structure)
@@ -96,12 +96,12 @@ class Arrays(Problem):
 
     Args:
         p: NumPy or torch, ``[N, m]``, or a structure of arrays with N rows that the network accepts.
-        x: The bits, 0 and 1, ``[N, n]``.
-        validation: Instances to hold out for validation: a fraction below 1, or a number.
-        test: Instances to hold out for testing, likewise.
-        seed: Seed of the split.
-        answer: Solutions before encoding ``[N, ...]``, for :meth:`score` of a subclass.
-        right: All right answers, if instances have several.
+        x: the bits, 0 and 1, ``[N, n]``.
+        validation: the instances to hold out for validation: a fraction below 1, or a number.
+        test: the instances to hold out for testing: a fraction or a number, too.
+        seed: the seed of the split.
+        answer: the solutions before encoding ``[N, ...]``, for :meth:`score` of a subclass.
+        right: all right answers, if instances have several.
 
     >>> import numpy as np
     >>> data = Arrays(np.random.rand(100, 5), np.random.rand(100, 3) < 0.5, validation=0.2)

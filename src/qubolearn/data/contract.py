@@ -30,7 +30,7 @@ Split = Literal["train", "validation", "test"]
 
 
 class RightAnswers(NamedTuple):
-    """All right answers, where ``valid``, such as a cut and its complement.
+    """All right answers of each instance, such as a cut and its complement; ``valid`` excludes padding.
 
     >>> import torch
     >>> x = torch.tensor([[1.0, 0.0]])
@@ -59,7 +59,7 @@ class RightAnswers(NamedTuple):
 
 
 class SoftTargets(NamedTuple):
-    """Nearly right states with weights, such as neighboring bins of a number."""
+    """Right and nearly right states with weights, such as the neighboring bins of a number."""
 
     states: Tensor  # [batch, t, n]
     weights: Tensor  # [batch, t], at least 0, sum to 1 for each instance
@@ -70,8 +70,7 @@ class Instances(NamedTuple):
 
     ``p`` is the input of the network: ``[batch, input_size]`` in float32, or any
     structure of tensors. ``x_true`` are the bits of a solution, and ``answer`` is the
-    solution itself, such as a permutation. ``right`` lists all solutions if instances
-    have several.
+    solution itself, such as a permutation. ``right`` lists all solutions if instances have several.
 
     >>> import torch
     >>> x = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
@@ -152,7 +151,7 @@ class Problem(ABC):
 
     @abstractmethod
     def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
-        """Draw ``count`` instances on the generator's device, fixed by its state.
+        """Draw ``count`` instances on the device of the generator, whose state determines them.
 
         Splits share no shape, image or other source of instances.
         """
@@ -175,15 +174,15 @@ class Problem(ABC):
         return None
 
     def clamp(self, p: Any) -> Tensor | None:
-        """Return the bits that p determines ``[batch, n]``, -1 if free, or None."""
+        """Return the bits that p determines, ``[batch, n]`` with -1 for free bits; None if all are free."""
         return None
 
     def constraints(self, p: Any) -> Sequence[LinearConstraint]:
-        """Return inequalities a·x <= b for p that solvers obey."""
+        """Return inequalities a·x <= b that solvers must satisfy for p; by default none."""
         return ()
 
     def available(self, split: Split) -> int | None:
-        """Return the number of instances of a split, None if generated."""
+        """Return the number of instances of a split, or None if they are generated."""
         return None
 
     def default_solver(self) -> Any:

@@ -34,7 +34,7 @@ def bits_per_entry(k: int) -> int:
 
 
 def encode_permutation(P: Tensor) -> Tensor:
-    """Encode permutations ``[batch, k]`` from 0 on as float bits ``[batch, k·b]``."""
+    """Encode permutations ``[batch, k]`` of 0 ... k - 1 as float bits ``[batch, k·b]``."""
     if P.ndim != 2 or P.dtype.is_floating_point:
         raise QubolearnError(f"permutations must be integers [batch, k], got {P.dtype} {list(P.shape)}")
     k = P.shape[1]
@@ -71,7 +71,7 @@ def nearest_permutation(x: Tensor, k: int) -> Tensor:
 
 @cache
 def all_permutations(k: int) -> Tensor:
-    """Return all permutations in lexicographic order, ``[k!, k]`` int64; do not modify."""
+    """Return all permutations in lexicographic order, ``[k!, k]`` int64, shared: do not modify it."""
     return torch.tensor(list(permutations(range(k))))
 
 

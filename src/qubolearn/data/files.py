@@ -29,8 +29,7 @@ def load_npz(
 ) -> dict[str, np.ndarray[Any, Any]]:
     """Read the arrays ``{name: (dtype kinds, dimensions)}``, such as ``("f", 2)``.
 
-    Pickles, arrays larger than claimed and, unless ``finite`` is False, non-finite
-    numbers raise.
+    Pickles, arrays larger than claimed and, unless ``finite`` is False, non-finite numbers raise.
     """
     path = Path(path)
     if not path.is_file():

@@ -55,7 +55,7 @@ class Batch:
     def best(self, A: Qubo, count: int) -> Tensor:
         """Return the ``count`` lowest states that the solver finds, ``[batch, count, n]``.
 
-        Losses that are added up share a call, if the first requests the most states.
+        Losses of a sum share one call if the first of them requests the most states.
         """
         numbers = (A.linear, A.quadratic) if isinstance(A, SparseQubo) else (A,)
         changes = [0 if some.is_inference() else some._version for some in numbers]  # made in place
@@ -84,7 +84,7 @@ class Batch:
 
 
 class Loss(ABC):
-    """A loss as a value: ``loss(A, batch)`` is ``[batch]``, differentiable in A.
+    """Base class of losses: ``loss(A, batch)`` returns one value per instance, differentiable in A.
 
     Losses can be added and multiplied: ``Gap() + 1e-4 * SparseFeatures()``. Derive
     from this class if the equation is not a sum of energies; a plain function
@@ -138,7 +138,7 @@ class Loss(ABC):
 class Terms(NamedTuple):
     """The terms of a loss: L = constant + Σ_t weights_t E(states_t) [+ log Z at ``beta``].
 
-    They hold near the A that they were stated for, so their gradient is the loss's.
+    They are valid near the A for which they were computed, so their gradient is the loss's.
 
     >>> terms = Terms(torch.ones(1, 1, 2), torch.tensor([[2.0]]))  # L = 2 E(11)
     >>> value_of(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), terms).tolist()
@@ -221,7 +221,8 @@ class Likelihood(EnergyLoss):
         beta: β, the inverse temperature.
 
     >>> from qubolearn import Batch, ExhaustiveSearch, Instances
-    >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
+    >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
+    >>> x = torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
     >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), ExhaustiveSearch())
     >>> round(Likelihood(beta=1.0)(A, batch).item(), 3)
     2.494
@@ -257,7 +258,8 @@ class SoftLikelihood(EnergyLoss):
         beta: β, the inverse temperature.
 
     >>> # A and batch are those of the example of Likelihood
-    >>> batch.soft = SoftTargets(torch.tensor([[[1.0, 0.0], [1.0, 1.0]]]), torch.tensor([[0.5, 0.5]]))
+    >>> states = torch.tensor([[[1.0, 0.0], [1.0, 1.0]]])
+    >>> batch.soft = SoftTargets(states, torch.tensor([[0.5, 0.5]]))
     >>> round(SoftLikelihood(beta=1.0)(A, batch).item(), 3)
     1.494
     """
@@ -276,15 +278,15 @@ class SoftLikelihood(EnergyLoss):
 class Contrastive(EnergyLoss):
     """The likelihood's gradient from samples x_r at β: β(E(x̂) - mean_r E(x_r)).
 
-    For n beyond exact sums; its value is not a likelihood. The solver needs
+    Use it if n is too large for exact sums. Its value is not a likelihood. The solver needs
     ``solver.sample(A, beta)``. Reference: Hinton, Neural Computation 2002.
 
     Args:
         beta: β, the inverse temperature of likelihood and samples.
 
     >>> from qubolearn import SimulatedAnnealing
-    >>> batch.solver = SimulatedAnnealing(reads=50, sweeps=100, seed=0)  # A and batch of the example of Likelihood
-    >>> bool(Contrastive(beta=6.0)(A, batch) > 11)  # β(E(10) - E(11)) = 12, less a few reads at higher energies
+    >>> batch.solver = SimulatedAnnealing(reads=50, sweeps=100, seed=0)  # see Likelihood
+    >>> bool(Contrastive(beta=6.0)(A, batch) > 11)  # at most β(E(10) - E(11)) = 12
     True
     """
 

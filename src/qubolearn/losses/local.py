@@ -86,7 +86,8 @@ class GroupPseudoLikelihood(Loss):
         beta: β, the inverse temperature.
         masking: the largest share of hidden groups; each instance draws its own between 0 and this one.
 
-    >>> loss, one = GroupPseudoLikelihood(Groups([[0, 1]])), torch.diag(torch.tensor([1.0, 3.0]))[None]
+    >>> loss = GroupPseudoLikelihood(Groups([[0, 1]]))
+    >>> one = torch.diag(torch.tensor([1.0, 3.0]))[None]
     >>> round(loss(one, batch).item(), 3)  # log(1 + exp(1 - 3))
     0.127
     """

@@ -74,8 +74,8 @@ def _outer(x: Tensor) -> Tensor:
 class Hinge(Loss):
     """The structured SVM with 0/1 margin: max(0, m + E(x̂) - E(x̄)), x̄ the best wrong state.
 
-    Zero once the solution is the minimizer by a gap of m. Cost: one solver call for
-    two states, or one more than there are right ones, of which x̂ is the lowest.
+    Zero once the solution is the minimizer by a gap of m. Cost: one solver call for two states. If
+    several answers are right, x̂ is the lowest of them, and the call returns one state more than these.
     Reference: Tsochantaridis et al., JMLR 2005.
 
     Args:
@@ -100,7 +100,7 @@ class Hinge(Loss):
 
 
 def best_wrong(A: Qubo, batch: Batch) -> tuple[Tensor, Tensor | None]:
-    """Return x̄ ``[batch, n]`` and a mask of instances with one, None if all have."""
+    """Return x̄ ``[batch, n]`` and a mask of the instances that have one, or None if all do."""
     if batch.right is None:
         x_star, x_plus = batch.best(A, 2).unbind(1)
         right = (batch.x_true == x_star).all(-1, keepdim=True)
@@ -114,7 +114,7 @@ def best_wrong(A: Qubo, batch: Batch) -> tuple[Tensor, Tensor | None]:
 
 @dataclass(frozen=True)
 class HammingHinge(Loss):
-    """The structured SVM with Hamming margin: max_x m·Δ(x, x̂) + E(x̂) - E(x), Δ wrong bits.
+    """The structured SVM with Hamming margin: max_x m·Δ(x, x̂) + E(x̂) - E(x), Δ the number of wrong bits.
 
     Cost: one solver call on :func:`hamming_augmented`, which has the graph of A. Needs
     one right answer per instance. Reference: Taskar et al., NeurIPS 2003.

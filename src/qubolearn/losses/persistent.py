@@ -41,7 +41,8 @@ class PersistentContrastive(Loss):
         groups: one-hot groups, which chains never break.
 
     >>> # A and batch are those of the example of Likelihood
-    >>> value = PersistentContrastive(beta=2.0, chains=100, sweeps=100)(A, batch)  # β(E(10) - mean E) = 3.64 exactly
+    >>> loss = PersistentContrastive(beta=2.0, chains=100, sweeps=100)
+    >>> value = loss(A, batch)  # the exact β(E(10) - mean E) is 3.64
     >>> bool(3.2 < value < 4.0)
     True
     """

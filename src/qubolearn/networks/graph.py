@@ -30,7 +30,8 @@ class GraphBody(Saved):
 
     >>> from qubolearn import QuboNetwork, topology
     >>> body = GraphBody(pattern := topology("dense", 4), nodes=1, pairs=1)
-    >>> QuboNetwork(body, pattern)((torch.rand(2, 4, 1), body.pairs_of(torch.zeros(2, 4, 4)))).shape
+    >>> p = torch.rand(2, 4, 1), body.pairs_of(torch.zeros(2, 4, 4))
+    >>> QuboNetwork(body, pattern)(p).shape
     torch.Size([2, 4, 4])
     """
 

@@ -99,7 +99,7 @@ class Couplings(NamedTuple):
 
 
 class QuboNetwork(Predicts, Saved):
-    """A network p -> A around any body, symmetric, with the entries of a topology.
+    """Map inputs p to QUBOs A ``[batch, n, n]``, symmetric, with any PyTorch module as the body.
 
     A body maps p to ``topology.size`` numbers per instance: one per bit, then one
     per coupler, in the order of ``topology.entries``. It may return ``(outputs,
@@ -108,8 +108,8 @@ class QuboNetwork(Predicts, Saved):
 
     Args:
         body: the module.
-        topology: which entries exist.
-        inputs: m, if p ``[batch, m]`` should be standardized by the training data.
+        topology: the pairs of bits that may be coupled, such as ``topology("dense", n)``.
+        inputs: m, the number of columns of p ``[batch, m]``, to standardize them by the training data.
         sparse: return a :class:`qubolearn.SparseQubo`; by default from 256 bits on, if
             at most one entry in eight exists.
         bound: keep entries in [-1, 1], the range of an annealer's couplers, by sin, as QuAnt does.
@@ -207,7 +207,7 @@ class QuboNetwork(Predicts, Saved):
         return torch.cat([linear, e], 1)
 
     def assemble(self, entries: Tensor) -> Qubo:
-        """Return A of entries ``[batch, entries]``."""
+        """Place entries ``[batch, entries]`` in A."""
         if self.sparse:
             linear, quadratic = entries[:, : self.n], 2 * entries[:, self.n :]  # A_ij + A_ji
             if self._graph is None or self._graph.device != entries.device:
@@ -217,7 +217,7 @@ class QuboNetwork(Predicts, Saved):
         return padded.index_select(1, self.column).reshape(-1, self.n, self.n)
 
     def forward(self, p: Any) -> Qubo:
-        """Return A ``[batch, n, n]``, or the same as sparse."""
+        """Return A ``[batch, n, n]``, dense or sparse."""
         return self.couplings(p).A
 
 

@@ -43,7 +43,7 @@ class QuboLayer(nn.Module):
     >>> from qubolearn.solvers import ExhaustiveSearch
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]], requires_grad=True)
     >>> x = QuboLayer(ExhaustiveSearch(), backward="blackbox", strength=2.0)(A)
-    >>> x[0, 0].backward()  # x = 11; L = x_0: the gradient raises the couplings that switch bit 0 on
+    >>> x[0, 0].backward()  # x = 11; descending L = x_0 makes x_0 = 1 cost more
     >>> A.grad.tolist()
     [[[-0.5, -0.5], [-0.5, -0.5]]]
     """

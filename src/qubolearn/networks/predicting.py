@@ -48,7 +48,7 @@ class Predicts:
         clamp: Clamp | None = None,
         groups: Groups | None = None,
     ) -> np.ndarray[Any, Any]:
-        """Return the minimizers, int8 ``[batch, n]``; by default by :class:`AutoSolver`."""
+        """Return the bits that minimize each QUBO, int8 ``[batch, n]``; the default solver is AutoSolver."""
         return self.best(p, 1, solver, clamp=clamp, groups=groups).states[:, 0]
 
     def best(
@@ -74,7 +74,7 @@ class Predicts:
     ) -> np.ndarray[Any, Any]:
         """Return the probability of each bit ``[batch, n]`` under exp(-beta E) / Z.
 
-        By default beta is that of the loss. Beyond 20 bits it is estimated by annealing.
+        The default beta is that of the default loss. Beyond 20 bits, annealing estimates it.
         """
         found = []
         for rows, A in self._qubos(p):

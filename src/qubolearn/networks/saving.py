@@ -133,7 +133,7 @@ def load(path: Path | str, network: N | None = None) -> N:
 
     Args:
         path: the file.
-        network: gets the weights; required if it has classes of your own.
+        network: a network that receives the weights; required if it has classes that you wrote.
 
     Raises:
         QubolearnError: If the file is damaged or does not fit the network.
@@ -141,7 +141,8 @@ def load(path: Path | str, network: N | None = None) -> N:
     >>> from tempfile import TemporaryDirectory
     >>> from qubolearn import QuboNetwork, topology
     >>> pattern = topology("dense", 3)
-    >>> network = QuboNetwork(nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, pattern.size)), pattern)
+    >>> body = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, pattern.size))
+    >>> network = QuboNetwork(body, pattern)
     >>> with TemporaryDirectory() as folder:
     ...     again = load(network.save(folder + "/mine.safetensors"))
     >>> torch.equal(again(torch.ones(2, 5)), network(torch.ones(2, 5)))

@@ -26,8 +26,7 @@ class Knapsack(Problem):
     total weight. All best packings are right, and x̂ is a random one. Instances never
     repeat, so splits are disjoint.
 
-    :meth:`project` drops items of least value per weight until the rest fits, then adds
-    those that fit.
+    :meth:`project` drops items of least value per weight until the rest fits, then adds those that fit.
     """
 
     name: ClassVar[str] = "knapsack"
@@ -93,7 +92,7 @@ class Knapsack(Problem):
         return {"value": value, "feasible": feasible.float(), "exact": (value == 1).float()}
 
     def remarks(self, answer: Tensor, p: Tensor) -> list[str]:
-        """Return weight and value of each packing, and if it fits."""
+        """Return the weight and value of each packing, and whether it fits."""
         values, weights, capacity = self._parts(p)
         found = zip(
             (weights * answer).sum(1).tolist(), capacity[:, 0].tolist(), (values * answer).sum(1), strict=True

@@ -23,8 +23,7 @@ class MaxCut(Problem):
     """Cut a random graph of edge probability 1/2; bit i is the side of node i.
 
     p has a 1 for each pair (0, 1), (0, 2) ... (n-2, n-1) that is an edge. All optimal
-    cuts are right, and the label x̂ is a random one. Training sees only the label unless
-    ``answers`` is "all".
+    cuts are right, and the label x̂ is a random one. Training sees only the label unless ``answers`` is "all".
 
     A hash of the edges determines the split; a copy with renamed nodes may be in another.
     """

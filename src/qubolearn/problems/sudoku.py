@@ -73,8 +73,7 @@ class Sudoku(Problem):
     """Sudoku: p is the puzzle, 0 in empty cells, and the bits are the solved grid.
 
     Any grid that keeps rules and hints is right. Cells are groups and hints are clamped;
-    the rules are learned. Grids of size 9 do not repeat; the 288 of size 4 are divided
-    among the splits.
+    the rules are learned. Grids of size 9 do not repeat; the 288 of size 4 are divided among the splits.
     """
 
     name: ClassVar[str] = "sudoku"
@@ -147,7 +146,7 @@ class Sudoku(Problem):
         return grids.where(keeps_rules(grids)[:, None], self.shown(p).to(grids))
 
     def remarks(self, answer: Tensor, p: Tensor) -> list[str]:
-        """Return for each answer if it is solved, unique, or why not."""
+        """Return for each answer whether it is solved and unique, or why not."""
         return _remarks(rule_qubo(self.size), p, keeps_rules(answer), COUNTED)
 
     def picture(self, axis: Any, instances: Instances, answer: Tensor) -> None:
@@ -251,7 +250,7 @@ def solve_puzzles(
 
 
 class LearnedRules(NamedTuple):
-    """A network that learned the rules, its rounded couplings, and seconds."""
+    """A network that learned the rules, its rounded couplings, and the seconds of training."""
 
     network: SharedQubo
     hard: Hardened
@@ -259,7 +258,7 @@ class LearnedRules(NamedTuple):
 
 
 def learn_rules(seed: int = 0, **options: Any) -> LearnedRules:
-    """Train the preset ``best`` for Sudoku, or ``problem``, on the CPU."""
+    """Learn the rules of Sudoku, or of another ``problem``, by the preset ``best``, which options override."""
     from qubolearn.recipes import preset, train
 
     began = time.perf_counter()
@@ -268,7 +267,7 @@ def learn_rules(seed: int = 0, **options: Any) -> LearnedRules:
 
 
 def rules_found(learned: SparseQubo, size: int) -> dict[str, Any]:
-    """Count the couplings that are rules, the rules, and other couplings."""
+    """Count the learned couplings that are ``rules``, those there should be (``of``), and ``others``."""
     mine, rules = (set(map(tuple, A.edges.T.tolist())) for A in (learned, rule_qubo(size)))
     return {"rules": len(mine & rules), "of": len(rules), "others": len(mine - rules)}
 

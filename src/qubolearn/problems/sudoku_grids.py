@@ -54,7 +54,7 @@ def grids_of(states: Tensor) -> Tensor:
 
 
 def rule_qubo(size: int = 9, batch: int = 1) -> SparseQubo:
-    """Return energy 1 for each pair of equal digits in one row, column or box.
+    """Return the rules as a QUBO: energy 1 for each pair of equal digits in one row, column or box.
 
     Size 9 has 729 bits and 7,290 pairs: 810 pairs of cells for each of 9 digits.
     """

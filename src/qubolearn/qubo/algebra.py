@@ -93,7 +93,7 @@ def code_bits(codes: Tensor, n: int) -> Tensor:
 
 
 class Ising(NamedTuple, Generic[Q]):
-    """sᵀJs + bᵀs + offset over s in {-1, +1}^n."""
+    """The Ising model sᵀJs + bᵀs + offset over spins s in {-1, +1}^n."""
 
     J: Q  # [batch, n, n], upper triangular, zero diagonal; sparse if the QUBO was
     b: Tensor  # [batch, n]
@@ -101,7 +101,7 @@ class Ising(NamedTuple, Generic[Q]):
 
 
 def to_ising(A: Q) -> Ising[Q]:
-    """Return sᵀJs + bᵀs + offset with the energies of A under s = 2x - 1."""
+    """Return the Ising model sᵀJs + bᵀs + offset that has the energies of A, with s = 2x - 1."""
     if isinstance(A, SparseQubo):
         quarter = A.quadratic / 4
         b = _add_at_ends(A.linear / 2, A.edges, quarter)

@@ -33,8 +33,9 @@ class LinearConstraint:
     For a·x >= b negate both; for a·x = b pass both inequalities.
 
     >>> from qubolearn import ExhaustiveSearch, solve
-    >>> values = torch.tensor([[3.0, 4.0, 5.0]])  # a knapsack: weights 2, 3 and 4, capacity 5
-    >>> solve(-torch.diag_embed(values), ExhaustiveSearch(), 1, constraints=[LinearConstraint([2, 3, 4], 5)]).states
+    >>> values = torch.tensor([[3.0, 4.0, 5.0]])  # a knapsack
+    >>> fits = LinearConstraint([2, 3, 4], 5)  # weights and capacity
+    >>> solve(-torch.diag_embed(values), ExhaustiveSearch(), 1, constraints=[fits]).states
     tensor([[[1., 1., 0.]]])
     """
 

@@ -26,7 +26,7 @@ MARGIN, MIN_MARGIN = 0.01, 1e-3
 
 @dataclass(frozen=True)
 class Groups:
-    """Disjoint groups of bits, of which exactly one is 1. Other bits are free.
+    """Disjoint groups of bits; in each group exactly one bit is 1. Other bits are free.
 
     Args:
         members: the bits of each group, numbered from 0.

@@ -35,7 +35,8 @@ class SparseQubo:
         edges: int64 ``[2, m]``; each column is a pair i < j of bits, and no pair occurs twice.
         quadratic: ``[batch, m]``, of the same dtype and on the same device.
 
-    >>> A = SparseQubo(torch.tensor([[1.0, 1.0]]), torch.tensor([[0], [1]]), torch.tensor([[-3.0]]))
+    >>> linear, edges = torch.tensor([[1.0, 1.0]]), torch.tensor([[0], [1]])
+    >>> A = SparseQubo(linear, edges, torch.tensor([[-3.0]]))
     >>> A
     SparseQubo(batch=1, n=2, edges=1, dtype=torch.float32, device=cpu)
     >>> A.dense().tolist()
@@ -73,7 +74,7 @@ class SparseQubo:
         return A
 
     def with_values(self, linear: Tensor, quadratic: Tensor) -> SparseQubo:
-        """Return other values on the same graph, which is not checked again."""
+        """Return a QUBO with other values on the same graph, which is not checked again."""
         if linear.shape[1:] != (self.n,):
             raise QubolearnError(f"linear is {list(linear.shape)}; this graph expects [batch, {self.n}]")
         _check_values(linear, quadratic, self.edges)
@@ -117,7 +118,7 @@ class SparseQubo:
         return self.linear.is_cpu
 
     def to(self, *args: Any, **kwargs: Any) -> SparseQubo:
-        """Return a copy, by the arguments of ``Tensor.to``."""
+        """Return the QUBO in another dtype or on another device; arguments as for ``Tensor.to``."""
         linear = self.linear.to(*args, **kwargs)
         return on_checked_graph(linear, self.edges.to(linear.device), self.quadratic.to(*args, **kwargs))
 

@@ -44,7 +44,7 @@ class SimulatedAnnealing(QuboSolver):
             mean square field of a bit (CPU only), better for large dense QUBOs.
         seed: fixes the result; instance i draws from a stream of (seed, i) alone.
 
-    The solution holds the lowest states in and around the final ones.
+    The solution holds the lowest of the final states, their descents and their neighbors.
     ``info["success_probability"]`` is the share of reads at the lowest energy. QUBOs on an NVIDIA
     GPU stay there, with other random numbers. Reference: Kirkpatrick, Gelatt and Vecchi, Science
     220, 671 (1983).
@@ -71,8 +71,7 @@ class SimulatedAnnealing(QuboSolver):
         """Return the final states of all reads ``[batch, reads, n]`` in A's dtype.
 
         Reads begin at random bits or at ``initial``. With ``beta`` they are draws from p(x) ∝
-        exp(-β xᵀAx), unless barriers are too high: β grows to this value in the first half of the
-        sweeps.
+        exp(-β xᵀAx), unless barriers are too high: β grows to this value in the first half of the sweeps.
         """
         check_qubo(A)
         check_numbers(beta=1.0 if beta is None else beta)

@@ -64,11 +64,12 @@ def auto_solver(
         seed: the seed of solvers that draw random numbers.
         groups: the one-hot groups.
         clamp: the values of clamped bits, ``[batch, n]`` with -1 for free ones.
-        neighbors: the mean number of neighbors of a bit, by default many; twice that for fractional
-            couplings.
+        neighbors: the mean number of neighbors of a bit, by default many; twice that for fractional couplings.
 
-    >>> auto_solver(8), auto_solver(40)
-    (ExhaustiveSearch(max_bits=None), SimulatedAnnealing(reads=32, sweeps=250, beta_range=None, seed=0))
+    >>> auto_solver(8)
+    ExhaustiveSearch(max_bits=None)
+    >>> auto_solver(40)
+    SimulatedAnnealing(reads=32, sweeps=250, beta_range=None, seed=0)
     >>> auto_solver(2000, neighbors=20)
     PopulationAnnealing(sweeps=4000, reads=64, seed=0, seconds=None, target=None)
     >>> auto_solver(40, groups=Groups.consecutive(10, 4))
@@ -104,13 +105,13 @@ def _explained(info: Mapping[str, Any], solver: QuboSolver, A: Qubo, why: str = 
 class AutoSolver(QuboSolver):
     """Solve with :func:`auto_solver` for each batch, its clamps, groups and inequalities.
 
-    ``info["choice"]`` names the solver and the reason, ``info["source"]`` shows if it is exact.
+    ``info["choice"]`` names the solver and the reason, ``info["source"]`` shows whether it is exact.
     QUBOs with groups are tempered, then searched by a population unless a lower bound was reached.
     Selection by features of a problem: Rice, Advances in Computers 15, 65 (1976).
 
     Args:
         seed: the seed of solvers that draw random numbers.
-        seconds: a time for the batch instead of sweeps. The result then depends on the machine.
+        seconds: a time limit for the batch instead of sweeps. The result then depends on the machine.
 
     >>> import torch
     >>> A = -torch.eye(3)[None]

@@ -102,7 +102,7 @@ class Solver(Protocol):
 
     A solver that draws random numbers also has :meth:`QuboSolver.with_seed`.
 
-    >>> def zeros_first(A, count=2):  # a solver that always returns the first states in binary order
+    >>> def zeros_first(A, count=2):  # always returns the first states in binary order
     ...     states = torch.eye(A.shape[2]).cumsum(0)[:count].expand(len(A), -1, -1).to(A)
     ...     return best_distinct(A, states, count)
     >>> zeros_first(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), 2).energies.tolist()
@@ -170,7 +170,8 @@ class QuboSolver(ABC):
     >>> @dataclass(frozen=True)
     ... class OneFlip(QuboSolver):
     ...     def search(self, A, count):  # the states with a single 1
-    ...         return SearchResult(torch.eye(A.shape[2]).expand_as(A), {"source": "simulated"})
+    ...         states = torch.eye(A.shape[2]).expand_as(A)
+    ...         return SearchResult(states, {"source": "simulated"})
     >>> OneFlip()(torch.tensor([[[1.0, -3.0], [0.0, -1.0]]]), count=2).energies.tolist()
     [[-1.0, 1.0]]
     """

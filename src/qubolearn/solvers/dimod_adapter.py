@@ -51,7 +51,7 @@ STEP, GRACE = 0.1, 0.8
 
 @dataclass(frozen=True)
 class DimodSolver(QuboSolver):
-    """Run a ``dimod.Sampler`` on each QUBO, and complete x⁺ by descents from the neighbors of x*.
+    """Run a ``dimod.Sampler`` on each QUBO; descents from neighbors of the best state x* add others.
 
     A descent may end below every read; ``info["success_probability"]`` counts reads alone.
     Reference: dimod, https://github.com/dwavesystems/dimod.
@@ -230,9 +230,9 @@ class QubolearnSampler(Sampler, Initialized):
     ``num_reads`` lowest distinct states, best first.
 
     >>> sampler = QubolearnSampler()
-    >>> sampleset = sampler.sample_ising({"a": 0.5}, {("a", "b"): -1.0}, num_reads=10, seed=0)
-    >>> len(sampleset), float(sampleset.first.energy), [int(spin) for spin in sampleset.first.sample.values()]
-    (10, -1.5, [-1, -1])
+    >>> found = sampler.sample_ising({"a": 0.5}, {("a", "b"): -1.0}, num_reads=10, seed=0)
+    >>> len(found), float(found.first.energy), int(sum(found.first.sample.values()))
+    (10, -1.5, -2)
     """
 
     def __init__(self, solver: Solver | None = None) -> None:

@@ -59,8 +59,7 @@ class SparseForm:
     """QUBOs on one graph, linear ``[batch, n]`` and quadratic ``[batch, m]``, scaled.
 
     Bit i is coupled to ``neighbors[starts[i] : starts[i + 1]]`` by the edges ``places``. The bits
-    of unit u are ``bits[first[u] : first[u + 1]]``: a one-hot group if ``group[u]``, else a single
-    bit.
+    of unit u are ``bits[first[u] : first[u + 1]]``: a one-hot group if ``group[u]``, else a single bit.
     """
 
     linear: Floats

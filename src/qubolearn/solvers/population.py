@@ -45,8 +45,7 @@ class PopulationAnnealing(QuboSolver):
         reads: reads per QUBO, rounded up to a multiple of 64, each a population with its own
             thread. On an NVIDIA GPU they are one population; thousands keep it busy.
         seed: fixes the result; instance i draws from a stream of (seed, i) alone.
-        seconds: a time limit for the batch instead of ``sweeps``. The result then depends on the
-            machine.
+        seconds: a time limit for the batch instead of ``sweeps``. The result then depends on the machine.
         target: an energy that ends the search of a QUBO early.
 
     ``info`` has the number of ``eliminated`` bits and ``sweeps``, ``[batch]`` each. On dense QUBOs

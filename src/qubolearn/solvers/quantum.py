@@ -46,17 +46,15 @@ class QuantumAnnealing(QuboSolver):
     anneals of 5 to 50 ns. Reference: Kadowaki and Nishimori, Physical Review E 58, 5355 (1998).
 
     Each instance is scaled to fill h in [-4, 4] and J in [-1, 1] (with chains [-2, 1]) and
-    programmed with Gaussian errors, by default those that D-Wave documents for the part in which
-    the gap closes.
+    programmed with Gaussian errors, by default those that D-Wave documents for the part in which the gap closes.
 
     ``info["success_probability"]`` is the exact share of |ψ|² on the ground states of A.
 
     Args:
-        anneal_time: τ in ns. Longer anneals find x* more surely, but x⁺ less often.
+        anneal_time: τ in ns. Longer anneals find the best state x* more surely, but the second best, x⁺, less often.
         schedule: ``dwave`` or ``linear``.
         reads: how often the final state is measured.
-        h_error, J_error: standard deviations of the control errors, in units of the programmed h
-            and J.
+        h_error, J_error: standard deviations of the control errors, in units of the programmed h and J.
         programmings: how often the errors are drawn per call; the reads are divided evenly.
         complete: also consider the neighbors of x* and descents from them: reads rarely contain x⁺.
         seed: the seed of errors and reads.

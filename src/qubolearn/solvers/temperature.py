@@ -24,7 +24,7 @@ def effective_beta(A: Qubo, reads: Tensor) -> Tensor:
 
     Given all other bits, bit i has its value with probability 1 / (1 + exp(-β c_i)), c_i the cost
     of flipping it; the product of these is maximal. β is infinite if every flip costs energy, -inf
-    if every flip saves some, NaN if none does either.
+    if every flip saves some, NaN if no flip changes the energy.
 
     >>> from qubolearn.solvers.tempering import ParallelTempering
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])

@@ -29,7 +29,7 @@ LADDER_SWEEPS = 360
 
 @dataclass(frozen=True)
 class ParallelTempering(QuboSolver):
-    """Search with ``replicas`` of each QUBO at different temperatures, swapped after every sweep.
+    """Search with copies of each QUBO at different temperatures, which swap states after every sweep.
 
     Use it if bits are in groups: a move draws which bit of a group is 1. Large sparse QUBOs, and
     groups that exclude each other by strong couplings, are for ``PopulationAnnealing``. Reference:
@@ -39,9 +39,9 @@ class ParallelTempering(QuboSolver):
         replicas: copies of each QUBO, a multiple of 16.
         sweeps: the most sweeps per QUBO.
         target: an energy that ends the search, such as 0 if energies count violated rules, or
-            ``"bound"``, a lower bound, which proves a state that reaches it. With ``count=1`` it
-            also excludes bits that are 1 in no such state; if no state reaches it, a second run
-            follows.
+            ``"bound"``, a lower bound: a state that reaches it is proven to be lowest. With
+            ``count=1`` it also excludes bits that are 1 in no such state; if no state reaches it,
+            a second run follows.
         betas: 1/temperature of the replicas, from hot to cold; by default measured in at most 360
             sweeps, so that neighbors swap equally often.
         reads: the number of states that :meth:`sample` draws per QUBO.
@@ -103,7 +103,8 @@ class ParallelTempering(QuboSolver):
         ``beta`` it is the coldest of ``betas``.
 
         >>> A = torch.zeros(1, 2, 2)
-        >>> ParallelTempering(sweeps=4000, reads=2000, seed=0).sample(A, 1.0).mean((0, 1)).round(decimals=1)
+        >>> solver = ParallelTempering(sweeps=4000, reads=2000, seed=0)
+        >>> solver.sample(A, 1.0).mean((0, 1)).round(decimals=1)
         tensor([0.5000, 0.5000])
         """
         check_qubo(A)

@@ -23,7 +23,7 @@ SMALL, LARGE, MANY = 32, 128, 4096
 
 @dataclass(frozen=True)
 class Settings:
-    """The checked numbers of a run; all but ``epochs`` are in its digest."""
+    """The validated settings of a run; all but ``epochs`` are in its digest."""
 
     epochs: int | None
     batch_size: int | None

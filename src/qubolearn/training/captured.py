@@ -36,7 +36,7 @@ _capturing = Lock()  # torch captures on one stream
 
 
 def can_capture(task: Task) -> bool:
-    """Return True if steps can be a graph: GPU, our Adam, no use of the host."""
+    """Return True if steps can run as a CUDA graph: on a GPU, with our Adam, without the host."""
     return next(task.network.parameters()).is_cuda and needs_no_host(task) and _targets_fit(task)
 
 
@@ -61,7 +61,7 @@ def _targets_fit(task: Task) -> bool:
 
 
 class CapturedSteps(Steps):
-    """Take the same steps as a graph, up to rounding."""
+    """Take the same steps as a CUDA graph, up to rounding."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)

@@ -35,7 +35,7 @@ SCALES, MAX_SCORED = tuple(2.0 ** (k / 2) for k in range(-4, 5)), 512
 
 
 def default_epochs(steps_per_epoch: int) -> int:
-    """Return the epochs of at least 2,000 steps in all."""
+    """Return the number of epochs: at least 10, and at least 2,000 steps."""
     return max(EPOCHS, -(-STEPS // steps_per_epoch))
 
 
@@ -56,7 +56,7 @@ def default_optimizer(network: nn.Module) -> Adam:
 
 
 def hold_out(data: Any, seed: int) -> tuple[Any, Any]:
-    """Return data without 15 % of its instances, and these, or None."""
+    """Return data without 15 % of its instances, and the held-out part, or None if data holds it."""
     if isinstance(data, Dataset) and not isinstance(data, IterableDataset) and len(data) >= MIN_INSTANCES:  # type: ignore[arg-type]
         trained, held = random_split(data, [1 - HELD_OUT, HELD_OUT], stream(seed, "hold out"))
         return trained, held

@@ -64,31 +64,31 @@ def fit(
     Args:
         network: a :class:`qubolearn.QuboNetwork`, or any module from p to A ``[batch, n, n]``.
         data: a Problem, :class:`qubolearn.Arrays`, or ``(p, x)`` as arrays, Dataset or DataLoader.
-        loss: a loss, a sum of losses, or any ``f(A, batch)`` with one value per instance.
-            Default: ``Likelihood(beta=1)``; for bounded entries of A, beta 3 to 10 works.
-        epochs: passes over the training instances. By default at least 10, and 2,000
-            steps. Then 15 % of arrays or of a Dataset are held out, training stops early
-            by their loss, and the network gets the best weights.
-        optimizer: :class:`qubolearn.Adam` or any torch optimizer. By default with a
-            cosine schedule and the rate 1 / fan-in of the widest layer, more below 16.
+        loss: a loss, a sum of losses, or any ``f(A, batch)`` that returns one value per instance.
+            Default: ``Likelihood(beta=1)``; if the entries of A are bounded, use a beta of 3 to 10.
+        epochs: passes over the training instances. By default at least 10, and at least 2,000 steps;
+            training then stops when the loss of held-out instances (the validation part of Arrays,
+            else 15 %) no longer improves, and the network gets its best weights.
+        optimizer: :class:`qubolearn.Adam` or any torch optimizer. By default Adam with a cosine
+            schedule and the rate 1 / fan-in of the widest layer, or more if that is below 16.
         schedule: a torch learning-rate scheduler for a torch optimizer; it moves once per step.
-        solver: for losses that need one; ``with_seed`` gives each step a new seed.
+        solver: the solver of losses that need one; each step seeds it with its ``with_seed``, if any.
             Default: ``ExhaustiveSearch()``.
         callbacks: see :mod:`qubolearn.training.callbacks`.
         batch_size: instances per step; by default 32 below 4,096 instances, else 128.
         instances: the size of the training set that is drawn from a Problem; default 5640.
         fresh: draw new instances from the Problem every epoch.
         validation: how many validation instances to draw from a Problem; or data to score.
-        score_after: the steps after which to score; by default each epoch's last, or 25
-            times if ``epochs`` is not given.
+        score_after: the steps after which to score; by default the last of each epoch, or 25
+            steps evenly spaced if ``epochs`` is not given.
         standardize: standardize p and center couplings by the training instances, if the network has such layers.
         steps_per_epoch: for a DataLoader without a length.
         seed: fixes training data, order, dropout and stochastic solvers; not the initial weights.
         device: where to train; the network is moved there.
-        folder: stores metrics, checkpoints and the model. The same call resumes a stopped
-            run or loads a finished one. Ctrl-C saves the last step.
-        overwrite: start over. Without it, a stored run may differ only in epochs, device,
-            callbacks and ``score_after`` (:mod:`qubolearn.training.digest`).
+        folder: where to store metrics, checkpoints and the model. The same call again resumes a
+            stopped run or loads a finished one. Ctrl-C saves the last step.
+        overwrite: start over if the folder holds a run. Without it, only epochs, device, callbacks
+            and ``score_after`` may differ from that run (:mod:`qubolearn.training.digest`).
         progress: show a progress bar; by default on a terminal and in a notebook.
 
     Returns:

@@ -76,7 +76,7 @@ class Folder:
             self._path(name).unlink(missing_ok=True)
 
     def check_digest(self, now: Mapping[str, str]) -> None:
-        """Raise if the stored run differs; warn if it has no digest."""
+        """Raise if the stored run differs from this digest; warn if it has none."""
         path = self._path(DIGEST)
         if not self.step:
             return
@@ -133,7 +133,7 @@ class Folder:
         return [records[step] for step in sorted(records)]
 
     def checkpoint(self, network: nn.Module, optimizer: Update, step: int, ended_of: int = 0) -> None:
-        """Save what a resumed run needs; ``ended_of`` is its steps if it has ended."""
+        """Save what a resumed run needs; ``ended_of`` is the number of steps if the run has ended."""
         moments, text = optimizer.state()
         tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
         tensors |= {f"optimizer.{name}": tensor for name, tensor in moments.items()}

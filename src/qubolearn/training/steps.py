@@ -25,7 +25,7 @@ from qubolearn.training.optimizers import Update
 
 @dataclass
 class Task:
-    """All that steps need; a step depends on its number alone."""
+    """Everything that steps need; a step depends on its number alone."""
 
     network: nn.Module
     optimizer: Update

@@ -34,8 +34,7 @@ def one_thread(device: torch.device | str) -> Iterator[None]:
     """Use one thread on a CPU: faster for small matrices, and reproducible.
 
     Solvers keep all threads. Denormals, which slow a CPU, are flushed to zero.
-    BLAS threads belong to the process, so the first of several overlapping runs
-    sets and restores them.
+    BLAS threads belong to the process, so the first of several overlapping runs sets and restores them.
     """
     if torch.device(device).type != "cpu":
         with kernel_threads(torch.get_num_threads()):

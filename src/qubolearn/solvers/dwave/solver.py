@@ -31,7 +31,7 @@ MOCK_BETA_RANGE = (0.1, 10.0)
 
 @dataclass(frozen=True)
 class DWaveSolver(QuboSolver):
-    """Solve on a D-Wave machine: pack the batch onto one chip, and complete x⁺ near x*.
+    """Solve on a D-Wave machine: pack the batch onto one chip, and search near the best state x*.
 
     QUBOs on a pattern of :func:`qubolearn.topology` use one qubit per bit, all others are
     minor-embedded (Cai, Macready and Roy, arXiv:1406.2741, 2014). One call anneals as many QUBOs as
@@ -40,14 +40,13 @@ class DWaveSolver(QuboSolver):
     Every call is estimated first, and raises if it would exceed ``budget_seconds``, which copies of
     the solver share. No call is repeated, and one that fails counts as paid. Late or interrupted
     calls are canceled. D-Wave's client reads the token; the solver never stores it. ``info`` holds
-    the ``source`` of the answers (``"qpu"``, ``"mock"``, ``"simulated"``), costs, and measurements
-    of each QUBO.
+    the ``source`` of the answers (``"qpu"``, ``"mock"``, ``"simulated"``), costs, and measurements of each QUBO.
 
     Args:
         reads: anneals per call.
         anneal_time: in µs; None for the chip's default, mostly 20.
         chain_strength: multiple of rms(J) √(mean degree), as D-Wave's default.
-        budget_seconds: the most QPU access time.
+        budget_seconds: the limit of QPU access time.
         deadline_seconds: how long to wait for each call.
         qpu: the name of the chip; None for the largest one that is online.
         profile: the section of D-Wave's configuration file.
