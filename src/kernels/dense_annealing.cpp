@@ -29,10 +29,7 @@ struct Rows {
 
   INLINE void add_to(float* fields, int i, float sign) const {
     const float* from = row(i);
-    if (sign > 0)
-      for (int j = 0; j < width; j += LANES) store(fields + j, load(fields + j) + load(from + j));
-    else
-      for (int j = 0; j < width; j += LANES) store(fields + j, load(fields + j) - load(from + j));
+    for (int j = 0; j < width; j += LANES) store(fields + j, load(fields + j) + sign * load(from + j));
   }
 
   // Flip the bits of one vector that pass their thresholds, in turn, and update all fields; return those flipped.
@@ -46,18 +43,9 @@ struct Rows {
       field += signs[block + lane] * load(row(block + lane) + block);
       flips = below(field * sign, limits) & (0xFFFEu << lane);
     }
-    for (unsigned left = flipped; left;) {
+    for (unsigned left = flipped; left; left &= left - 1) {
       const int i = block + __builtin_ctz(left);
-      left &= left - 1;
-      if (!left) {
-        add_to(fields, i, signs[i]);
-        break;
-      }
-      const int k = block + __builtin_ctz(left);
-      left &= left - 1;
-      const float *first = row(i), *second = row(k), a = signs[i], b = signs[k];
-      for (int j = 0; j < width; j += LANES)
-        store(fields + j, (load(fields + j) + a * load(first + j)) + b * load(second + j));
+      add_to(fields, i, signs[i]);
     }
     return static_cast<Mask>(flipped);
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
-#include <system_error>
 #include <vector>
 
 namespace qubolearn {
@@ -49,7 +48,7 @@ void Control::run(Index tasks, Index piece, Body body, void* work) {
       });
       ++job.helpers;
     }
-  } catch (const std::system_error&) {  // no more threads: the caller works with those it has
+  } catch (...) {  // no more threads or memory: the caller works with the threads it has
   }
   drain(job);
   std::unique_lock lock(job.mutex);

@@ -10,9 +10,8 @@ namespace {
 
 template <class Real>
 Index rank(Control& control, In<Real, 3> A, In<std::uint8_t, 3> candidates, Out<Real, 3> states,
-                  Out<double, 2> energies) {
-  const auto [batch, c, n] = candidates.shape;
-  const Index count = energies.shape[1];
+           Out<double, 2> energies) {
+  const Index batch = A.shape[0], n = A.shape[1], c = candidates.shape[1], count = energies.shape[1];
   const std::uint8_t* bits = candidates.data;
   require_bits(candidates);
   std::atomic<Index> fewest{count};
