@@ -104,7 +104,8 @@ class Instances(NamedTuple):
     def _map(self, function: Any) -> Instances:
         from qubolearn.data.arrays import map_tensors
 
-        return map_tensors(function, self)  # type: ignore[no-any-return]
+        found: Instances = map_tensors(function, self)
+        return found._replace(answer=found.x_true) if self.answer is self.x_true else found
 
 
 class Problem(ABC):

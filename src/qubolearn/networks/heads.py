@@ -83,7 +83,8 @@ class MLP(Saved):
         for linear, skip in zip(inner, self.skips, strict=False):
             if skip:  # two products: p needs no gradient
                 own, inputs = linear.weight.split([h.shape[-1], p.shape[-1]], 1)
-                h = (nn.functional.linear(p, inputs, linear.bias) + nn.functional.linear(h, own)).relu_()
+                of_p = nn.functional.linear(p, inputs.contiguous(), linear.bias)
+                h = torch.addmm(of_p, h, own.mT).relu_()
             else:
                 h = linear(h).relu_()
             features.append(h)

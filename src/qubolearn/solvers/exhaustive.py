@@ -103,7 +103,7 @@ def allowed_states(A: Tensor, groups: Groups, max_bits: int) -> States:
 
 
 def _search_cpu(A: Tensor, count: int) -> SearchResult:
-    values = A.detach().contiguous().numpy()
+    values = A.contiguous().numpy()
     batch, n = values.shape[:2]
     states, energies = np.empty((batch, count, n), values.dtype), np.empty((batch, count))
     seconds = batch * (2**n * SECONDS_PER_STATE[values.itemsize] + SECONDS_PER_QUBO)

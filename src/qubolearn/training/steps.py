@@ -43,14 +43,10 @@ class Task:
         fixed = seeded(self.solver, 0) is self.solver
         self._with_seed = None if fixed else self.solver.with_seed  # type: ignore[attr-defined]
         self.random = _uses_rng(self.network)
-
-    @property
-    def constrained(self) -> bool:
-        """True if the solver must respect clamped bits, groups or constraints."""
-        if self.problem is None or not self.loss.solves:
-            return False
-        own = [getattr(type(self.problem), name) for name in ("clamp", "constraints")]
-        return self.problem.groups is not None or own != [Problem.clamp, Problem.constraints]
+        self.constrained = False  # True if the solver must respect clamped bits, groups or constraints
+        if self.problem is not None and self.loss.solves:
+            own = [getattr(type(self.problem), name) for name in ("clamp", "constraints")]
+            self.constrained = self.problem.groups is not None or own != [Problem.clamp, Problem.constraints]
 
     def batch(self, instances: Instances, step: int, features: Sequence[Tensor] = ()) -> Batch:
         """Return instances as the loss sees them, with a seeded solver."""
