@@ -140,9 +140,13 @@ def links(app: Any, name: str, source: list[str]) -> None:
 
 
 def unbroken(row: str) -> str:
-    """Keep numbers such as 99.98 ± 0.03 and 25 %, and dates, on one line of a table's cell."""
-    row = re.sub(r"(?<=\d) (?=[±%])|(?<=±) (?=\d)", "\u00a0", row)
-    return re.sub(r"\| (\d{4})-(\d\d)-(\d\d) (?=\|)", "| \\1\u2011\\2\u2011\\3 ", row)
+    """Keep numbers such as 99.98 ± 0.03, 25 % and 1e-4, and dates, on one line of a table's cell."""
+    parts = row.split("`")  # every second part is code
+    for k in range(0, len(parts), 2):
+        joined = re.sub(r"(?<=\d) (?=[±%])|(?<=±) (?=\d)", "\u00a0", parts[k])
+        joined = re.sub(r"\| (\d{4})-(\d\d)-(\d\d) (?=\|)", "| \\1\u2011\\2\u2011\\3 ", joined)
+        parts[k] = re.sub(r"(?<=\de)-(?=\d)", "\u2011", joined)
+    return "`".join(parts)
 
 
 def picture_first(page: str) -> str:
