@@ -120,7 +120,7 @@ class Summary:
             )
         answers = self.claims["a"]
         said.append(
-            f"Of the text's {sum(answers.values())} claims {answers['holds']} hold under (a), "
+            f"Of the text's {sum(answers.values())} claims, {answers['holds']} hold under (a), "
             f"{answers['does not hold']} do not, and {answers['inconclusive']} are inconclusive."
         )
         return said

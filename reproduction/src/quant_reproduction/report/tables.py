@@ -36,7 +36,7 @@ MARKER = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re
 def summary_table(report: Report) -> Table:
     """Count the verdicts under each protocol, and those of controls."""
     found = report.summary
-    heads = ["", "reproduced, ±10 %#", "±25 %#", "better#", "worse#", "inconclusive#", "not measured#"]
+    heads = ["", "within 10 %#", "within 25 %#", "better#", "worse#", "inconclusive#", "not measured#"]
     rows = []
     for protocol, name in PROTOCOLS.items():
         beaten = [f"{better} of {of}" for better, of in found.control[protocol].values()]
@@ -48,7 +48,7 @@ def summary_table(report: Report) -> Table:
     )
     note = (
         f"{total} numbers of the paper's own method. Reproduced: two one-sided tests at 5 % place our mean within that "
-        "share of the printed number; ±25 % contains ±10 %. Of the others, a number is better or worse if a 95 % "
+        "share of the printed number; 25 % includes 10 %. Of the others, a number is better or worse if a 95 % "
         "interval over seeds excludes the paper's number, which counts as one run if it has no spread. Each is a "
         f"separate test: expect about {round(0.05 * total)} by chance. The last two columns are the control: how often "
         f"networks without couplings beat the same numbers. Several tables print the same number: {ours} of our "
