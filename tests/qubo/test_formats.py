@@ -41,7 +41,7 @@ def test_a_written_qubo_is_read_again(format: str) -> None:
         A = np.triu(rng.normal(size=(n, n)) * (rng.random((n, n)) < 0.5))
         A[n - 1, n - 1] = 1 / 3  # a diagonal marks BiqMac
         found = parse_qubo(write_qubo(torch.from_numpy(A), format))
-        assert (found.format, found.notes) == (format, ())
+        assert (found.format, len(found.notes)) == (format, int(format == "biqmac"))
         assert torch.equal(found.A.dense()[0], torch.from_numpy(A))
 
 
@@ -58,8 +58,8 @@ def test_a_written_graph_is_read_again() -> None:
     ("text", "message"),
     [
         ("", "no entries"),
-        ("3 2\n1 2 1\n", "2 entries"),
-        ("3 1\n1 2 1\n2 3 1\n", "1 entries"),
+        ("3 2\n1 2 1\n", "2 by the first line"),
+        ("3 1\n1 2 1\n2 3 1\n", "1 by the first line"),
         ("3 1\n1 4 1\n", "n=3"),
         ("3 2\n0 1 1\n2 3 1\n", "0 to 3"),
         ("3 1\n-1 2 1\n", "-1"),
@@ -67,6 +67,7 @@ def test_a_written_graph_is_read_again() -> None:
         ("99999999999 0\n", "99999999999"),
         ("3 1\n1 2 nan\n", "nan"),
         ("3 1\n1 2 1e999\n", "1e999"),
+        ("3 2\n1 2 1e308\n1 2 1e308\n", "inf"),  # without a warning
         ("3 1\n1 2 1 7\n", "1 2 1 7"),
         ("3 1\n1 x 1\n", "x"),
         ("p qubo 0 3 1 1\n0 0 1\n1 1 1\n", "2 \\+ 0"),
@@ -86,10 +87,10 @@ def test_unusual_files_are_read_with_a_note() -> None:
     zero = parse_qubo("3 2\n0 1 1\n1 2 1\n")
     assert torch.equal(zero.A.dense(), parse_qubo("3 2\n1 2 1\n2 3 1\n").A.dense())
     assert "from 0" in zero.notes[0]
+    assert "rudy" in parse_qubo("3 2\n1 1 5\n2 3 1\n").notes[0]  # may be meant
     loop = parse_qubo("3 2\n1 1 5\n2 3 1\n", "rudy")
     assert loop.A.linear.tolist() == [[0, -1, -1]]
     assert "1 self-loop" in loop.notes[0]
-    assert "2 repeats" in parse_qubo("0 1 1\n1 0 1\n0 1 1\n").notes[0]
     assert parse_qubo("3 1\n1 2\n").A.quadratic.tolist() == [[2]]  # edges without weights
 
 

@@ -199,10 +199,7 @@ def test_bad_constraints_raise(constraint: LinearConstraint, value: str) -> None
 
 def test_what_cannot_be_satisfied_or_solved_raises() -> None:
     A = torch.eye(4)[None]
-    both = [
-        LinearConstraint([1, 1, 1, 1], 1),
-        LinearConstraint([-1, -1, -1, -1], -2),
-    ]  # each one alone is possible
+    both = [LinearConstraint([1] * 4, 1), LinearConstraint([-1] * 4, -2)]  # each one alone is possible
     for solver in SOLVERS:
         with pytest.raises(QubolearnError, match="instance 0"):
             solve(A, solver, 1, constraints=both)
@@ -210,6 +207,8 @@ def test_what_cannot_be_satisfied_or_solved_raises() -> None:
         solve(A, ParallelTempering(), 1, constraints=both[:1])
     with pytest.raises(QubolearnError, match="LinearConstraint"):
         solve(A, ExhaustiveSearch(), 1, constraints=[([1, 1, 1, 1], 1)])  # type: ignore[list-item]
+    with pytest.raises(QubolearnError, match="a list"):
+        solve(A, ExhaustiveSearch(), 1, constraints=both[0])  # type: ignore[arg-type]
     with pytest.raises(QubolearnError, match="40"):
         solve(torch.eye(40)[None], ExhaustiveSearch(), 1, constraints=[LinearConstraint(np.ones(40), 3)])
 

@@ -69,8 +69,7 @@ def test_seeds_fix_results_for_any_number_of_threads() -> None:
     for threads in (1, 2, 5):
         with kernel_threads(threads):
             found.append(PopulationAnnealing(sweeps=150, reads=200, seed=3)(A, 2).states)
-    assert torch.equal(found[0], found[1])
-    assert torch.equal(found[0], found[2])
+    assert all(torch.equal(found[0], each) for each in found)
     alone = PopulationAnnealing(sweeps=150, reads=200, seed=3)(A[:1], 2).states
     assert torch.equal(alone, found[0][:1])  # instance i depends on (seed, i) alone
     assert not torch.equal(found[0], PopulationAnnealing(sweeps=150, reads=200, seed=4)(A, 2).states)
@@ -90,8 +89,9 @@ def test_seconds_end_the_search() -> None:
     assert 100 < found.info["sweeps"].min() < 10**6
 
 
-def test_clamps_and_groups() -> None:
-    A, groups = sparse(4, 16, 5, "integer"), Groups.consecutive(4, 4)
+@pytest.mark.parametrize("kind", ["integer", "fractional"])
+def test_clamps_and_groups(kind: str) -> None:
+    A, groups = sparse(20, 16, 5, kind), Groups.consecutive(4, 4)
     for given in ({"clamp": {0: 1, 7: 0}}, {"groups": groups}, {"clamp": {0: 1}, "groups": groups}):
         found, exact = (solve(A, solver, 2, **given) for solver in (QUICK, ExhaustiveSearch()))
         torch.testing.assert_close(found.energies, exact.energies)

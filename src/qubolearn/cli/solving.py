@@ -121,7 +121,7 @@ def _solve_file(args: argparse.Namespace, source: Path, output: Output) -> Solve
     solution = _solve(A, args, output, f"n={A.n}")
     states, energies = solution.states[:, 0], solution.energies[:, 0] + instance.offset
     title = f"{source} ({instance.format}): {A.n} bits, {counted(A.edges.shape[1], 'coupling')}"
-    values = {"energy": energies.item()} | ({"cut": -energies.item()} if instance.is_cut else {})
+    values = {"energy": energies.item()} | ({"cut": 0 - energies.item()} if instance.is_cut else {})
     if instance.best is not None:
         values["best known"] = -instance.best if instance.is_cut else instance.best
     row = (_shown(states[0]), int(states.sum()), *(f"{value:.10g}" for value in values.values()))

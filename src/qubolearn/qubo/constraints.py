@@ -54,7 +54,7 @@ class LinearConstraint:
             a = _numbers("coefficients", self.coefficients)
         if a.shape not in ((n,), (1, n), (batch, n)):
             raise QubolearnError(f"coefficients of shape {list(a.shape)}; expected [{n}] or [{batch}, {n}]")
-        b = _numbers("bound", self.bound)
+        b = _numbers("bounds", self.bound)
         if b.shape not in ((), (1,), (batch,)):
             raise QubolearnError(f"bounds of shape {list(b.shape)}; expected a number or [{batch}]")
         return np.broadcast_to(a, (batch, n)), np.broadcast_to(b, (batch,))
@@ -66,7 +66,7 @@ def _numbers(name: str, given: Any) -> Floats:
     except (TypeError, ValueError):
         raise QubolearnError(f"{name} {given!r}; expected numbers") from None
     if (wrong := values[~np.isfinite(values)]).size:
-        raise QubolearnError(f"{name} contain {wrong[0]}; expected finite numbers")
+        raise QubolearnError(f"{wrong[0]} among the {name}; expected finite numbers")
     return values
 
 

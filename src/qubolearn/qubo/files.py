@@ -94,6 +94,9 @@ def parse_qubo(text: str, format: str | None = None) -> Instance:
         found = "biqmac"  # a graph has no edge from a node to itself
     if format is not None and format not in FORMATS:
         raise unknown_name("format", format, FORMATS)
+    notes: tuple[str, ...] = ()
+    if format is None and found == "biqmac":
+        notes = ("a diagonal, so read as a BiqMac QUBO; pass format rudy for a graph with self-loops",)
     format = format or found
     entries = [_entry(words, number, format) for number, words in lines[format != "coo" :]]
     if format == "coo":
@@ -104,9 +107,8 @@ def parse_qubo(text: str, format: str | None = None) -> Instance:
     if not 1 <= n <= MAX_SPARSE_FILE_BITS:
         raise QubolearnError(f"n={n}; expected 1 to {MAX_SPARSE_FILE_BITS} bits")
     used = {bit for i, j, _ in entries for bit in (i, j)}
-    notes: tuple[str, ...] = ()
     if start == 1 and 0 in used:
-        start, notes = 0, ("bits are numbered from 0",)
+        start, notes = 0, (*notes, "bits are numbered from 0")
     if used and not start <= min(used) <= max(used) < n + start:
         limits = f"expected {start} to {n - 1 + start}"
         raise QubolearnError(f"bits {min(used)} to {max(used)} in a file of n={n}; {limits}")
@@ -164,7 +166,7 @@ def _check_sizes(entries: Entries, counts: tuple[int, ...], format: str) -> None
     found = (diagonal, len(entries) - diagonal) if format == "qbsolv" else (len(entries),)
     if found != counts:
         promised, there = (" + ".join(map(str, some)) for some in (counts, found))
-        raise QubolearnError(f"the first line promises {promised} entries, but {there} follow")
+        raise QubolearnError(f"number of entries: {promised} by the first line, but {there} follow")
 
 
 def write_qubo(A: Qubo, format: str = "coo") -> str:

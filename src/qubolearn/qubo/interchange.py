@@ -122,7 +122,8 @@ def add_up(entries: Entries, n: int) -> SparseQubo:
     values = np.array([entry[2] for entry in entries], np.float64)
     keys, place = np.unique(np.minimum(u, v) * n + np.maximum(u, v), return_inverse=True)
     sums: npt.NDArray[np.float64] = np.zeros(keys.size)
-    np.add.at(sums, place.reshape(-1), values)
+    with np.errstate(over="ignore"):  # SparseQubo raises
+        np.add.at(sums, place.reshape(-1), values)
     i, j = keys // n, keys % n
     linear, above = np.zeros((1, n)), i < j
     linear[0, i[~above]] = sums[~above]

@@ -124,7 +124,7 @@ def _solve_part(part: Reduced, solver: Solver, count: int) -> tuple[Tensor, Mapp
     if hasattr(solver, "search_limited") and not hasattr(solver, "search_reads"):
         free, none = as_clamp(None, *part.A.shape[:2]), Inequalities((), *part.A.shape[:2])
         found = solver.search_limited(part.A.to("cpu"), count, free, part.groups, none)
-        return best_distinct(part.A, found.states, count).states, found.info
+        return _repaired(part, found.states, count), found.info
     penalized, _ = with_penalties(part.A, part.groups)
     if hasattr(solver, "search_reads"):
         found = solver.search_reads(penalized)

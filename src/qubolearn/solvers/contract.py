@@ -276,6 +276,8 @@ def solve(
     [[1.0, 1.0]]
     """
     check_solver(solver)
+    if isinstance(constraints, LinearConstraint):
+        raise QubolearnError("constraints are one LinearConstraint; expected a list of them")
     if clamp is None and groups is None and not len(constraints):
         return solver(A, count)
     from qubolearn.solvers.constrained import solve_constrained
