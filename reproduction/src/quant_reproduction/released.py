@@ -430,6 +430,6 @@ def levels(seed: int, few: int = 0) -> dict[str, Any]:
             found[f"{name}, {label}"] = _summary(spatial_scores(euler_matrix(spatial_decoded(each)), data))
     flat = planar_data(seed, "test", 10, torch.device("cpu"), few=few)
     chance = flat.labels[torch.randperm(len(flat.labels), generator=stream(seed, "guess"))]
-    for name, each in {"constant": torch.full_like(flat.labels, 255), "random": chance}.items():
+    for name, each in {"constant": torch.full_like(flat.labels, 127), "random": chance}.items():
         found[f"{name}, 2d"] = _summary(planar_scores(each, flat))
     return found

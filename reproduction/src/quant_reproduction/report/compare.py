@@ -152,9 +152,9 @@ def levels(view: str, row: str, released: bool = False) -> list[tuple[float, flo
     if re.match("(ablation-)?pointset", view):
         ends = re.match(r"(\d+)-(\d+) degrees", row)
         low, high = (float(ends[1]), float(ends[2])) if ends else (0.0, 60.0)
-        true = rng.uniform(low, high, many)
-        errors = [abs(true - 30.0), abs(true - rng.uniform(0, 60, many))]
-        errors = [each % (256 * 60 / 511) for each in errors] if released else errors
+        true = np.linspace(low, high, many)
+        wrap = 256 * 60 / 511 if released else math.inf
+        errors = [abs(true - min(wrap / 2, 30)) % wrap, abs(true - rng.uniform(0, 60, many)) % wrap]
     elif re.match("(ablation-)?rotation", view):
         errors = _released_turns(many) if released else []
         turns = [rng.uniform(-1, 1, (many, 3)) * (20, 10, 20) for _ in range(2)]

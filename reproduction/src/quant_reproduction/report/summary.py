@@ -118,11 +118,8 @@ class Summary:
                 f"out within 25 % ({self.close[protocol]} within 10 %); {found['better']} are better, {found['worse']} "
                 f"worse and {found['inconclusive']} inconclusive{f'; {missing} were not measured' if missing else ''}."
             )
-        answers = self.claims["a"]
-        said.append(
-            f"Of the text's {sum(answers.values())} claims, {answers['holds']} hold under (a), "
-            f"{answers['does not hold']} do not, and {answers['inconclusive']} are inconclusive."
-        )
+        counts = ", ".join(f"{answer}: {count}" for answer, count in self.claims["a"].items() if count)
+        said.append(f"Of the {sum(self.claims['a'].values())} claims of the text, under (a): {counts}.")
         return said
 
 
