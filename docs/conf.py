@@ -117,6 +117,13 @@ def plain_bars(app: Any, what: str, name: str, found: Any, options: Any, lines: 
         lines[number] = "``".join(part if k % 2 else part.replace("|", "\\|") for k, part in enumerate(parts))
 
 
+def plain_defaults(
+    app: Any, what: str, name: str, found: Any, options: Any, signature: str, returns: str
+) -> Any:
+    """Write ... for defaults that are made for each value, which Python shows as <factory>."""
+    return (signature or "").replace("<factory>", "...") or signature, returns
+
+
 def skip_fields(app: Any, what: str, name: str, found: Any, skip: bool, options: Any) -> bool | None:
     """Skip fields of named tuples, whose only text is "Alias for field number 0"; the signature lists them."""
     return True if type(found).__name__ == "_tuplegetter" else None
@@ -159,6 +166,7 @@ def picture_first(page: str) -> str:
 def setup(app: Any) -> None:
     """Write the generated pages before Sphinx looks for its sources."""
     app.connect("autodoc-process-docstring", plain_bars)
+    app.connect("autodoc-process-signature", plain_defaults)
     app.connect("autodoc-skip-member", skip_fields)
     app.connect("source-read", links)
     shutil.copytree(ROOT / "reproduction/docs", HERE / "reproduction", dirs_exist_ok=True)
