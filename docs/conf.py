@@ -63,7 +63,7 @@ TOPICS = {
     "qubos": ("QUBOs", "qubo", "qubo"),
     "networks": ("Networks", "train", "networks"),
     "losses": ("Losses", "losses", "losses", "costs", "boltzmann"),
-    "solvers": ("Solvers", "solvers", "solvers", "solvers.temperature", "tuning"),
+    "solvers": ("Solvers", "solvers", "solvers", "solvers.contract", "solvers.temperature", "tuning"),
     "training": (
         "Training",
         "train",
@@ -76,9 +76,11 @@ TOPICS = {
     "plots": ("Plots", "gallery/index", "plots"),
     "testing": ("Testing", "add-a-solver", "testing"),
     "explore": ("Explorer", "explore", "explore"),
-    "errors": ("Errors and randomness", "guarantees", "errors", "random"),
+    "errors": ("Errors, randomness and files", "guarantees", "errors", "random", "files", "provenance"),
+    "commands": ("Commands", "howto", "cli", "cli.options"),
 }
-TOPICS["data"] += ("problems.randgraph", "problems.sudoku")
+TOPICS["data"] += ("problems.randgraph", "problems.sudoku", "problems.sudoku_grids")
+TOPICS["solvers"] += ("solvers.state_vector",)
 TOPICS["training"] += ("estimator", "runs", "recipes")
 
 

@@ -21,4 +21,6 @@ def test_moved_names_work_with_a_warning() -> None:
     with pytest.warns(DeprecationWarning, match=r"qubolearn\.losses\.L1"):
         assert qubolearn.L1 is losses.L1  # type: ignore[attr-defined]
     assert "L1" not in qubolearn.__all__
+    with pytest.raises(AttributeError, match="TensorBoard is removed"):
+        qubolearn.TensorBoard  # type: ignore[attr-defined]  # noqa: B018
     assert len(qubolearn.__all__) <= 50

@@ -12,7 +12,7 @@ _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 #: Modules and the names that moved there; they work here, with a warning, until the next release.
 _MOVED = {
     "qubolearn.chips.topologies": "Topology",
-    "qubolearn.data.contract": "SoftTargets",
+    "qubolearn.data": "SoftTargets",
     "qubolearn.evaluation": "Evaluation",
     "qubolearn.losses": "Contrastive GroupPseudoLikelihood HammingHinge L1 PersistentContrastive "
     "SoftLikelihood SparseFeatures",
@@ -25,11 +25,20 @@ _MOVED = {
     "qubolearn.training.optimizers": "Cosine",
     "qubolearn.recipes": "Recipe preset train",
 }
+#: Names that were removed, and what to do instead.
+_REMOVED = {
+    "BlockLikelihood": "train with qubolearn.Hinge",
+    "Log": "fit(folder=...) writes metrics.jsonl",
+    "PersistentChains": "train with qubolearn.losses.PersistentContrastive",
+    "TensorBoard": "docs/callbacks.md has a callback that sends scores elsewhere",
+    "fit_many": "call qubolearn.fit for each network",
+    "to_dqm": "use qubolearn.qubo.to_cqm",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name == "fit_many":
-        raise AttributeError("qubolearn.fit_many is removed; call qubolearn.fit for each network")
+    if name in _REMOVED:
+        raise AttributeError(f"qubolearn.{name} is removed; {_REMOVED[name]}")
     home = next((module for module, names in _MOVED.items() if name in names.split()), None)
     if home is None:
         return _load(name)
