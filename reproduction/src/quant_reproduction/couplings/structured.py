@@ -215,8 +215,7 @@ def train_matching(problem: WillowMatching, method: Method, epochs: int, members
 def matched_pairs(seed: int, method: Method, quick: bool = False) -> dict[str, Any]:
     """Score one method on the split of this number.
 
-    Of quant these are one network and the mean of several; for diag and
-    pure also the best permutation.
+    Coupled: one network, and the mean of several. Others: also the best permutation.
     """
     problem = WillowMatching(split_seed=seed)
     pairs = 10 if quick else PAIRS
