@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
+from threading import Event, Thread
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -240,10 +242,23 @@ def cp_sat(case: Case, seconds: float) -> float:
         model.add_multiplication_equality(both, [x[i], x[j]])
         terms.append(int(A[i, j]) * both)
     model.minimize(sum(terms))
-    solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds, solver.parameters.num_workers = seconds, 1
+    solver, ended, limit = cp_model.CpSolver(), Event(), time.process_time() + seconds
+    solver.parameters.num_workers = 1
+
+    def stop_in_time() -> None:  # CP-SAT's own limit is wall time
+        while not ended.wait(0.01):
+            if time.process_time() > limit:
+                solver.stop_search()
+
+    Thread(target=stop_in_time, daemon=True).start()
     status = solver.solve(model)
+    ended.set()
     return solver.objective_value if status in (cp_model.OPTIMAL, cp_model.FEASIBLE) else math.inf
+
+
+def auto(case: Case, seconds: float) -> float:
+    with patch("time.perf_counter", time.process_time):  # by which auto keeps its time
+        return ours(lambda sweeps: AutoSolver(seconds=0.9 * seconds), case, 0)  # one call
 
 
 HAS_ORTOOLS = find_spec("ortools") is not None
@@ -251,7 +266,7 @@ SOLVERS: dict[str, Callable[[Case, float], float]] = {
     "population": partial(ours, lambda sweeps: PopulationAnnealing(sweeps, seed=0)),
     "annealing": partial(ours, lambda sweeps: SimulatedAnnealing(READS, sweeps, seed=0)),
     "tempering": partial(ours, lambda sweeps: ParallelTempering(sweeps=sweeps, seed=0)),
-    "auto": lambda case, seconds: ours(lambda sweeps: AutoSolver(seconds=0.9 * seconds), case, 0),  # one call
+    "auto": auto,
     "neal, slack bits": slack_bits,
     "CP-SAT": cp_sat,
     "CP-SAT, 10 times as long": lambda case, seconds: cp_sat(case, 10 * seconds),
