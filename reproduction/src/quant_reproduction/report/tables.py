@@ -144,9 +144,7 @@ def comparison_table(report: Report, table: PaperTable) -> Table:
         f"Not counted in the summary: {table.not_counted}." if table.not_counted else "",
         f"Differences from the paper: {table.differs}" if table.differs else "",
         explained + (f" {TEXT}" if explained and ADDED.match(table.rows[-1]) else ""),
-        f"The best constant and a random answer are scored as the text draws answers{more}."
-        if chance
-        else "",
+        f"The best constant and a random answer are scored as the text draws answers{more}." * bool(chance),
         f"Records: {link_records(find_view(table.view)[0])}.",
     ]
     heads = [head for protocol, what in PROTOCOLS.items() for head in (f"({protocol}) {what}#", "verdict")]
