@@ -208,12 +208,17 @@ def figure(records: list[Record]) -> Any:
 
     rows = list(summary(records))
     groups = list(dict.fromkeys(group for group, _, _ in rows))
-    made, axes = pyplot.subplots(2, -(-len(groups) // 2), figsize=(10, 6), sharey=True, layout="constrained")
+    shape = {"figsize": (10, 6), "layout": "constrained"}
+    made, axes = pyplot.subplots(2, -(-len(groups) // 2), sharex=True, sharey=True, **shape)
+    for unused in axes.flat[len(groups) :]:
+        unused.remove()
     for axis, group in zip(axes.flat, groups, strict=False):
         some = [(solver, values["gap"]) for each, solver, values in rows if each == group][::-1]
         colors = ["C0" if solver in OURS else "0.6" for solver, _ in some]
         axis.barh([solver for solver, _ in some], [max(gap, 1e-4) for _, gap in some], color=colors)
-        axis.set(xscale="log", xlim=(1e-4, None), xlabel="mean gap, %")
+        for solver in (solver for solver, gap in some if gap < 1e-4):
+            axis.text(1.2e-4, solver, "0", va="center")
+        axis.set(xscale="log", xlim=(1e-4, 100), xlabel="mean gap, %")
         axis.set_title(group, fontsize=9)
     made.suptitle("Gap to the best known energy at equal CPU seconds (smaller is better)")
     return made

@@ -132,17 +132,16 @@ def benchmark(name: str) -> str:
     return f"{markdown(headers, rows)}\n\n{note(result, name, f'make benchmark NAME={name}')}\n"
 
 
-def instances(name: str = "instances") -> str:
-    """Return hits and gaps of all solvers on each group."""
+def instances() -> str:
+    """Return hits, gaps and CPU seconds of all solvers on each group."""
     from benchmarks.instances import summary
 
-    result = read(name)
-    rows = [
-        [group, solver, f"{v['hit']} of {v['instances']}", f"{v['gap']:.4f}", f"{v['cpu_seconds']:.1f}"]
-        for group, solver, v in summary(result["records"])
-    ]
-    text = markdown(["instances", "solver", "at the best known energy", "mean gap, %", "CPU seconds"], rows)
-    return f"{text}\n\n{note(result, name, 'make benchmark NAME=instances')}\n"
+    result, cells = read("instances"), {}
+    for group, solver, v in summary(result["records"]):
+        text = f"{v['hit']} of {v['instances']}, {v['gap']:.4f} % ({v['cpu_seconds']:.1f} s)"
+        cells.setdefault(solver, {})[group] = text
+    text = _crossed("solver", cells)
+    return f"{text}\n\n{note(result, 'instances', 'make benchmark NAME=instances')}\n"
 
 
 def instances_short() -> str:
@@ -151,11 +150,16 @@ def instances_short() -> str:
 
     cells: dict[str, dict[str, str]] = {}
     for group, solver, v in summary(read("instances")["records"]):
-        if "auto" not in solver and solver != "tempering":
+        if solver not in ("auto, default", "tempering"):
             cells.setdefault(group, {})[solver] = f"{v['hit']} of {v['instances']}, {v['gap']:.2g} %"
-    solvers = list(max(cells.values(), key=len))
-    rows = [[group, *(some.get(name, "–") for name in solvers)] for group, some in cells.items()]
-    return markdown(["", *solvers], rows) + "\n"
+    return _crossed("", cells) + "\n"
+
+
+def _crossed(corner: str, cells: dict[str, dict[str, str]]) -> str:
+    """Return a table of cells by row and column."""
+    columns = list(max(cells.values(), key=len))
+    rows = [[name, *(some.get(column, "–") for column in columns)] for name, some in cells.items()]
+    return markdown([corner, *columns], rows)
 
 
 def gset_gpu() -> str:
@@ -171,10 +175,9 @@ def gset_gpu() -> str:
     return f"{text}\n\n{note(result, 'gset-gpu', 'make benchmark NAME=gset-gpu')}\n"
 
 
-def gset(name: str = "instances") -> str:
+def gset() -> str:
     """Return the cuts of all solvers on large Gset graphs."""
-    result = read(name)
-    some = [r for r in result["records"] if r["group"].startswith("Gset, 2,000")]
+    some = [r for r in read("instances")["records"] if r["group"].startswith("Gset, 2,000")]
     names = list(dict.fromkeys(r["solver"] for r in some))
     rows: dict[str, list[str]] = {}
     for r in some:
@@ -278,8 +281,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "instances": instances,
     "instances-short": instances_short,
     "gset": gset,
-    "instances-ours": partial(instances, "instances-ours"),
-    "gset-ours": partial(gset, "instances-ours"),
     "gset-gpu": gset_gpu,
     "time-to-target": targets,
     "soak": soak,
