@@ -5,7 +5,8 @@
 
 namespace qubolearn::VARIANT {
 
-constexpr int SWEEPS_PER_STOP = 8;  // sweeps between two looks at the stop flag
+constexpr int SWEEPS_PER_STOP = 8;  // sweeps between two looks at the stop flag,
+constexpr int MANY_BITS = 2048;     // unless there are more bits than this
 
 // What is left of an annealing run: β of the next sweep, its growth per sweep (at least 1) and its bound.
 struct Schedule {
@@ -116,7 +117,7 @@ class SingleReads {
     }
     bool alive = true;
     for (Index sweep = 0; alive && schedule.sweeps > 0; ++sweep, schedule.advance()) {
-      if (sweep % SWEEPS_PER_STOP == 0 && control.stopped()) break;
+      if ((sweep % SWEEPS_PER_STOP == 0 || A.n > MANY_BITS) && control.stopped()) break;
       if (sweep % REFRESH == 0)
         for (int read = 0; read < count; ++read) sum_fields(read);
       alive = false;

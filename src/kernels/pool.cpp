@@ -9,7 +9,9 @@ namespace qubolearn {
 
 constexpr auto POLL = std::chrono::milliseconds(50);
 constexpr int MAX_THREADS = 1024;
-constexpr unsigned CALLS_PER_CLOCK = 16;  // reading the clock costs as much as a sweep over 8 bits
+// Reading the clock costs as much as a sweep over 8 bits, so calls in quick succession skip some looks at it.
+constexpr auto QUICK = std::chrono::milliseconds(1);
+constexpr unsigned SKIPPED = 15;
 
 // The pieces of one Control::share, and the threads that help with it.
 struct Control::Job {
@@ -82,8 +84,11 @@ Index Control::piece(Index tasks) const noexcept {
 
 bool Control::stopped() noexcept {
   if (stop_.load(std::memory_order_relaxed)) return true;
-  if (std::this_thread::get_id() != caller_ || ++calls_ % CALLS_PER_CLOCK) return false;
-  if (std::chrono::steady_clock::now() >= next_poll_) poll_now();
+  if (std::this_thread::get_id() != caller_ || (calls_ > 0 && calls_--)) return false;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_look_ < QUICK) calls_ = SKIPPED;
+  last_look_ = now;
+  if (now >= next_poll_) poll_now();
   return stop_.load(std::memory_order_relaxed);
 }
 

@@ -56,8 +56,8 @@ class Control {
   Poll poll_;
   void* context_;
   std::thread::id caller_;
-  std::chrono::steady_clock::time_point next_poll_;
-  unsigned calls_ = 0;  // of stopped() by the caller
+  std::chrono::steady_clock::time_point next_poll_, last_look_{};
+  unsigned calls_ = 0;  // of stopped() by the caller before the next look at the clock
   std::atomic<bool> stop_{false}, failed_{false};
   std::atomic<Index> done_{0};
   Index total_ = 0;

@@ -116,6 +116,8 @@ DAMAGE: dict[str, Callable[[np.ndarray], Any]] = {
     "other float": lambda x: x.astype(D if x.dtype == F else F),
     "list": lambda x: x.tolist(),
     "none": lambda x: None,
+    "empty": lambda x: x[:0],
+    "huge": lambda x: np.broadcast_to(x.ravel()[0], (*x.shape[:-1], 2**40)),
     "one more": lambda x: np.ones((*x.shape[:-1], x.shape[-1] + 1), x.dtype),
     "one axis more": lambda x: x[None],
     "flat": lambda x: x.ravel() if x.ndim > 1 else x[None],
@@ -201,11 +203,15 @@ def test_bits_other_than_0_and_1() -> None:
         )
 
 
-def test_empty_batches_and_odd_options() -> None:
-    empty = np.empty((0, 5, 5))
-    kernels.partition(empty, 1.0, np.empty(0), empty, HELD)
-    kernels.search(empty, np.empty((0, 1, 5)), np.empty((0, 1)), HELD)
-    kernels.rank(empty, np.empty((0, 3, 5), np.uint8), np.empty((0, 1, 5)), np.empty((0, 1)))
+@pytest.mark.parametrize("name", [name for name in arguments() if name != "Elimination"])
+def test_empty_batches(name: str) -> None:
+    given = arguments()[name]
+    for path in places(given):
+        given = replaced(given, path, lambda x: x[:0] if len(x) == 2 else x)
+    getattr(kernels, name)(*given)
+
+
+def test_odd_options() -> None:
     for threads in (-1, 0, 10_000):
         kernels.search(np.ones((2, 9, 9)), np.empty((2, 1, 9)), np.empty((2, 1)), HELD, threads=threads)
     with pytest.raises(TypeError):

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from native_kernels import SANITIZED, partition, search
+from native_kernels import SANITIZED, kernels, partition, search, symmetric
 
 LONG = np.random.default_rng(0).normal(size=(2, 38, 38)).astype(np.float32)  # minutes of search
 WORK = {
@@ -41,6 +41,22 @@ def test_ctrl_c_ends_long_work_within_a_second(threads: int, work: str, n: int) 
         signal.signal(signal.SIGINT, before)
     assert time.monotonic() - began < (5 if SANITIZED else 1.3)
     assert np.isfinite(search(qubo(0), 1, threads=threads)[1]).all()  # later calls work
+
+
+@pytest.mark.skipif(SANITIZED, reason="takes long")
+def test_signals_are_handled_between_long_sweeps() -> None:
+    times: list[float] = []
+
+    def report(fraction: float) -> None:
+        times.append(time.process_time())
+        if len(times) == 6:
+            raise StopIteration
+
+    S, states = symmetric(1, 2048), np.zeros((1, 64, 2048), np.int8)
+    how = np.array([[1e-3, 0.1]]), 10**6, 10**6, np.zeros(1, np.uint32), False
+    with pytest.raises(StopIteration):
+        kernels.anneal_dense(S, *how, states, progress=report)
+    assert np.median(np.diff(times)) < 0.3
 
 
 def test_progress_is_reported_and_may_raise() -> None:
