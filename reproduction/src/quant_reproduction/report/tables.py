@@ -168,20 +168,20 @@ def cells_table(cells: Mapping[tuple[str, str], Cell]) -> Table:
     rows, columns = rows_and_columns(cells)
     texts = [(row, *(cells[row, c].text() if (row, c) in cells else "–" for c in columns)) for row in rows]
     records = [record for cell in cells.values() for record in cell.records]
-    return Table(["", *(f"{column}#" for column in columns)], texts, [_origin(records)])
+    counts = sorted(len(cell.records) for cell in cells.values())
+    return Table(["", *(f"{column}#" for column in columns)], texts, [_origin(records, counts)])
 
 
-def _origin(records: Sequence[Mapping[str, Any]]) -> str:
+def _origin(records: Sequence[Mapping[str, Any]], counts: Sequence[int]) -> str:
     machines = sorted({str(record["machine"]) for record in records})
     versions = sorted({str(record["versions"]["qubolearn"]) for record in records})
-    seeds, item = sorted({record["job"]["seed"] for record in records}), records[0]["job"]["item"]
     trained = [record for record in records if "training_seconds" in record["metrics"]]
     seconds = sorted(round(record["metrics"]["training_seconds"]) for record in trained)
-    span = " to ".join(map(str, dict.fromkeys([*seconds[:1], *seconds[-1:]])))
-    several = f"Mean ± standard deviation over seeds {', '.join(map(str, seeds))}"
-    parts = [several if len(seeds) > 1 else f"Seed {seeds[0]} only"]
+    span, seeds = (" to ".join(map(str, dict.fromkeys([*n[:1], *n[-1:]]))) for n in (seconds, counts))
+    parts = [f"Mean ± standard deviation over {seeds} seeds" if counts[-1] > 1 else "One seed"]
     parts += [f"training takes {span} s on {numbers.training_hardware(trained)}"] if trained else []
     parts += [f"qubolearn {', '.join(versions)}", *machines]
+    item = records[0]["job"]["item"]
     return f"{'; '.join(parts)}. Made by `quant reproduce {item}`; records: {link_records(item)}."
 
 
