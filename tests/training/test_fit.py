@@ -183,7 +183,7 @@ def test_evaluate_scores_exactly_what_it_is_given() -> None:
     assert evaluate(network, Items()).instances == COUNT
     whole = evaluate(network, (P, X)).metrics
     assert evaluate(network, loader()).metrics == pytest.approx(whole)
-    with pytest.raises(QubolearnError, match="is a name"):
+    with pytest.raises(QubolearnError, match="exhaustive"):
         evaluate(network, (P, X), "exhaustive")  # type: ignore[arg-type]
     for solver, says in ((3, "got 3"), (ExhaustiveSearch, r"is a class; .*ExhaustiveSearch\(\)")):
         with pytest.raises(QubolearnError, match=says):

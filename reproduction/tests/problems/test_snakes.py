@@ -108,7 +108,7 @@ def test_bad_input_is_reported() -> None:
         replace(GENERATED, rows=3).sample(1, Generator())
     with pytest.raises(QubolearnError, match="got 200"):
         replace(GENERATED, held_out=200).sample(1, Generator())
-    with pytest.raises(QubolearnError, match="the split is empty"):
+    with pytest.raises(QubolearnError, match="held_out"):
         replace(GENERATED, held_out=0).sample(1, Generator(), "validation")
     graphs = make_problem("randgraph", k=2)
     with pytest.raises(QubolearnError, match="RandGraph"):
