@@ -42,6 +42,7 @@ def test_commands_take_them_and_list_them(capsys: pytest.CaptureFixture[str], tm
     assert (again.recipe, again.problem, again.scored()) == (stored.recipe, stored.problem, stored.scored())
     p = stored.problem.sample(3, torch.Generator()).p
     assert torch.equal(again.network()(p), stored.network()(p))
+    assert len(again.predict(p)) == 3
     assert main(["evaluate", "pretrained:maxcut", "--instances", "20"]) == 0
     assert main(["embed", "pretrained:matching", "--chip", "chimera", "--chip-size", "2"]) == 0
     capsys.readouterr()

@@ -65,6 +65,7 @@ class MLP(Saved):
         super().__init__()
         if layers < 2 or hidden < 1:
             raise QubolearnError(f"layers={layers}, hidden={hidden}; expected layers >= 2 and hidden >= 1")
+        self.in_features = inputs
         self.skips = [number % 2 == 1 and 1 < number < layers for number in range(1, layers + 1)]
         self.dropout = nn.ModuleList([nn.Dropout(dropout / 2), nn.Dropout(dropout)] if dropout else [])
         widths = [inputs] + [hidden] * (layers - 1)

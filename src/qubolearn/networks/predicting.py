@@ -136,9 +136,9 @@ def checked(p: Any, module: nn.Module) -> Any:
             raise QubolearnError(f"p{place} is {tensor[tuple(place)].item()}; repair or remove the instance")
     if not isinstance(given, Tensor):
         return given
-    linear = next((part for part in module.modules() if isinstance(part, nn.Linear)), None)
-    scale = getattr(getattr(module, "standardize", None), "mean", None)
-    m = len(scale) if isinstance(scale, Tensor) else linear.in_features if linear else None
+    body, scale = getattr(module, "body", module), getattr(getattr(module, "standardize", None), "mean", None)
+    first = body[0] if isinstance(body, nn.Sequential) and len(body) else body
+    m = len(scale) if isinstance(scale, Tensor) else getattr(first, "in_features", None)
     if given.ndim < 2:
         shape = list(given.shape)
         raise QubolearnError(f"p has shape {shape}; expected [batch, {m or 'm'}]: for one row pass p[None]")
