@@ -78,7 +78,7 @@ def test_an_empty_batch_integers_and_dropout() -> None:
         (np.zeros((2, 5)), "5"),
         (np.zeros(M), "[3]"),
         (np.array([[0.0, np.nan, 1.0]]), "[0, 1]"),
-        (np.array([["a", "b", "c"]]), "<U1"),
+        (np.array([["a", "b", "c"]]), "p: expected a tensor or array of numbers, got array of <U1"),
         (np.zeros((2, M), complex), "complex128"),
         (None, "NoneType"),
         ([[1.0, 2.0, 3.0], [1.0]], "different lengths"),

@@ -18,7 +18,7 @@ BORROWED = "from qubolearn.problems.randgraph import RandGraph\n"
     ("text", "attribute", "says"),
     [
         (None, "X", "no file"),
-        ("", "X", "unknown class of .*'X'"),
+        ("", "X", "unknown name in .*'X'"),
         (BORROWED, "RandGrph", "did you mean RandGraph"),
         ("X = 3", "X", "is not a problem type"),
         (

@@ -110,7 +110,7 @@ def load_attribute(reference: str) -> Any:
     file, _, attribute = reference.rpartition(":")
     path = Path(file)
     if not path.is_file():
-        raise QubolearnError(f"no file {path}; expected FILE.py:CLASS, as in my_file.py:MyProblem")
+        raise QubolearnError(f"no file {path}; expected FILE.py:NAME, as in my_file.py:MyProblem")
     module_name = f"_qubolearn_{path.stem}"
     spec = spec_from_file_location(module_name, path)
     assert spec is not None, "a name that ends in .py"
@@ -123,8 +123,8 @@ def load_attribute(reference: str) -> Any:
         raise QubolearnError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     found: Any = getattr(module, attribute, None)
     if found is None:
-        classes = [name for name, value in vars(module).items() if isinstance(value, type)]
-        raise unknown_name(f"class of {path}", attribute, classes)
+        known = [name for name, value in vars(module).items() if callable(value)]
+        raise unknown_name(f"name in {path}", attribute, known)
     return found
 
 
