@@ -21,8 +21,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sanitize", action="store_true", help="into build/sanitize, with sanitizers")
     sanitize = parser.parse_args().sanitize
-    if not (os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")):
-        print("build_kernels: no C++ compiler found; install g++ >= 11 or clang++ >= 14")
+    compilers = (os.environ.get("CXX") or "c++ g++ clang++").split()
+    if not any(map(shutil.which, compilers)):
+        print(f"build_kernels: no C++ compiler ({' '.join(compilers)}); install g++ >= 11 or clang++ >= 14")
         return 1
     build = ROOT / "build" / ("sanitize" if sanitize else "kernels")
     out = build / "qubolearn" if sanitize else ROOT / "src" / "qubolearn"
