@@ -20,13 +20,14 @@ def network(head="coupled", name="chimera", layers=5, hidden=78):
     return HEADS[head](MLP(PROBLEM.input_size, pattern.size, layers, hidden), pattern, PROBLEM.input_size)
 
 
-def test_forward_equals_the_layers_written_out() -> None:
+@pytest.mark.parametrize("batch", [(2,), (3, 2)])
+def test_forward_equals_the_layers_written_out(batch: tuple[int, ...]) -> None:
     body = MLP(6, 3, 5, 4)
-    p = torch.randn(2, 6)
+    p = torch.randn(*batch, 6)
     first, second, third, fourth, last = body.linears
     h1 = first(p).relu()
     h2 = second(h1).relu()
-    h3 = third(torch.cat([h2, p], 1)).relu()
+    h3 = third(torch.cat([h2, p], -1)).relu()
     h4 = fourth(h3).relu()
     out, features = body(p)
     torch.testing.assert_close(out, last(h4))

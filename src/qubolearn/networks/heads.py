@@ -85,7 +85,7 @@ class MLP(Saved):
             if skip:  # two products: p needs no gradient
                 own, inputs = linear.weight.split([h.shape[-1], p.shape[-1]], 1)
                 of_p = nn.functional.linear(p, inputs.contiguous(), linear.bias)
-                h = torch.addmm(of_p, h, own.mT).relu_()
+                h = (of_p + nn.functional.linear(h, own)).relu_()
             else:
                 h = linear(h).relu_()
             features.append(h)
