@@ -21,7 +21,6 @@ BENCHMARKS = {
     "anneal-gpu": "annealing.on_gpu",
     "gset-gpu": "annealing.gset_on_gpu",
     "constraints": "constraints.constraints",
-    "loads": "constraints.loads",
     "instances": "instances.instances",
     "time-to-target": "instances.time_to_target",
     "quantum": "annealing.quantum",

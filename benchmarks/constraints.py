@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
 from threading import Event, Thread
@@ -122,15 +122,10 @@ FAMILIES = {
 }
 
 
-def loads(quick: bool) -> Iterator[Record]:
-    """Yield the same for equal loads, where CP-SAT also gets 60 times as long."""
-    yield from constraints(quick, [LOADS])
-
-
-def constraints(quick: bool, among: Sequence[str] = ()) -> Iterator[Record]:
+def constraints(quick: bool) -> Iterator[Record]:
     """Yield the mean gap and allowed answers of each solver on each family."""
     seconds = 0.05 if quick else SECONDS
-    counts = {family: 1 if quick else INSTANCES.get(family, 3) for family in among or FAMILIES}
+    counts = {family: 1 if quick else INSTANCES.get(family, 3) for family in FAMILIES}
     cells = [(family, name) for family in counts for name in SOLVERS if _runs(name, family)]
     tasks = [(*cell, k, seconds) for cell in cells for k in range(counts[cell[0]])]
     longest = sorted(tasks, key=lambda task: "long" not in task[1])
@@ -161,7 +156,6 @@ def _runs(name: str, family: str) -> bool:
 
 
 def _work(task: tuple[str, str, int, float]) -> tuple[float, float]:
-    """Return the energy and CPU seconds of a solver on an instance."""
     family, name, seed, seconds = task
     case = FAMILIES[family](np.random.default_rng(seed))
     spent, energy = timed(partial(SOLVERS[name], case, seconds), time.process_time)
@@ -192,10 +186,7 @@ def two_opt(case: Case, seconds: float) -> float:
 
 
 def slack_bits(case: Case, seconds: float) -> float:
-    """Return the lowest allowed energy of neal with slack bits.
-
-    A penalty exceeds what a bit can gain. The slack of a·x <= b is binary, up to b - min a·x.
-    """
+    """Return the lowest allowed energy of neal; slack is binary, a penalty exceeds any gain."""
     n, A = len(case.A), case.A.astype(float)
     largest = (np.abs(A) + np.abs(A.T)).sum(1).max()
     rooms = [(int(room), 1 << int(room).bit_length() - 1) for room in case.b - np.minimum(case.a, 0).sum(1)]
@@ -217,10 +208,7 @@ def slack_bits(case: Case, seconds: float) -> float:
 
 
 def cp_sat(case: Case, seconds: float) -> float:
-    """Return the lowest energy of CP-SAT with one worker.
-
-    New variables are loads and their squares, else products of bits.
-    """
+    """Return the lowest energy of CP-SAT; new variables are loads, or products of bits."""
     from ortools.sat.python import cp_model
 
     model, n = cp_model.CpModel(), len(case.A)
@@ -256,17 +244,14 @@ def cp_sat(case: Case, seconds: float) -> float:
     return solver.objective_value if status in (cp_model.OPTIMAL, cp_model.FEASIBLE) else math.inf
 
 
-def auto(case: Case, seconds: float) -> float:
-    with patch("time.perf_counter", time.process_time):  # by which auto keeps its time
-        return ours(lambda sweeps: AutoSolver(seconds=0.9 * seconds), case, 0)  # one call
-
-
 HAS_ORTOOLS = find_spec("ortools") is not None
 SOLVERS: dict[str, Callable[[Case, float], float]] = {
     "population": partial(ours, lambda sweeps: PopulationAnnealing(sweeps, seed=0)),
     "annealing": partial(ours, lambda sweeps: SimulatedAnnealing(READS, sweeps, seed=0)),
     "tempering": partial(ours, lambda sweeps: ParallelTempering(sweeps=sweeps, seed=0)),
-    "auto": auto,
+    "auto": patch("time.perf_counter", time.process_time)(  # which it keeps, in one call
+        lambda case, seconds: ours(lambda _: AutoSolver(seconds=0.9 * seconds), case, 0)
+    ),
     "neal, slack bits": slack_bits,
     "CP-SAT": cp_sat,
     "CP-SAT, 10 times as long": lambda case, seconds: cp_sat(case, 10 * seconds),

@@ -1,8 +1,7 @@
 """Race our solvers against peers on standard instances at equal CPU seconds.
 
-A short run measures each solver's speed and sets the effort that fills the seconds, on
-one thread with three seeds. Building dimod models is not counted. A gap is relative to
-the best known energy, or to the best of all solvers.
+Short runs set the effort that fills the seconds, on one thread. Building dimod models is
+not counted. A gap is relative to the best known energy, or to the best of all solvers.
 """
 
 from __future__ import annotations
@@ -208,10 +207,8 @@ def figure(records: list[Record]) -> Any:
 
     rows = list(summary(records))
     groups = list(dict.fromkeys(group for group, _, _ in rows))
-    shape = {"figsize": (10, 6), "layout": "constrained"}
-    made, axes = pyplot.subplots(2, -(-len(groups) // 2), sharex=True, sharey=True, **shape)
-    for unused in axes.flat[len(groups) :]:
-        unused.remove()
+    made, axes = pyplot.subplots(2, 4, figsize=(10, 6), sharex=True, sharey=True, layout="constrained")
+    axes[1, 3].remove()  # seven groups
     for axis, group in zip(axes.flat, groups, strict=False):
         some = [(solver, values["gap"]) for each, solver, values in rows if each == group][::-1]
         colors = ["C0" if solver in OURS else "0.6" for solver, _ in some]

@@ -65,11 +65,6 @@ COLUMNS = {
         "gpu_rate=GPU, updates/s | cpu_rate=all cores, updates/s | ratio=GPU / cores | gpu_energy=mean energy, GPU | "
         "cpu_energy=mean energy, cores"
     ),
-    "constraints": (
-        "family=problem | n=bits | solver | cpu_seconds=CPU seconds | allowed=allowed answers of 3 | "
-        "best=best of all | gap=mean gap, %"
-    ),
-    "loads": "solver | instances | cpu_seconds=CPU seconds | best=best of all | gap=mean gap, %",
     "quantum": "n | solver | us | ground_state_probability | x_star_found",
     "fit": "network | steps | fit_seconds=fit, s | by_hand_seconds=by hand, s | fit_over_by_hand=fit / by hand",
     "costs-linear": (
@@ -157,9 +152,20 @@ def instances_short() -> str:
 
 def _crossed(corner: str, cells: dict[str, dict[str, str]]) -> str:
     """Return a table of cells by row and column."""
-    columns = list(max(cells.values(), key=len))
+    columns = list(dict.fromkeys(column for some in cells.values() for column in some))
     rows = [[name, *(some.get(column, "–") for column in columns)] for name, some in cells.items()]
     return markdown([corner, *columns], rows)
+
+
+def constraints() -> str:
+    """Return hits, gaps and CPU seconds of all solvers on each family."""
+    result, cells = read("constraints"), {}
+    for r in result["records"]:
+        gap = f"{short(r['gap'])} %" if r["allowed"] == r["instances"] else f"{r['allowed']} allowed"
+        text = f"{r['best']} of {r['instances']}, {gap} ({r['cpu_seconds']:.1f} s)"
+        cells.setdefault(f"{r['family']} ({r['n']} bits)", {})[r["solver"]] = text
+    text = _crossed("problem", cells)
+    return f"{text}\n\n{note(result, 'constraints', 'make benchmark NAME=constraints')}\n"
 
 
 def gset_gpu() -> str:
@@ -278,6 +284,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "auto-choices": choices,
     "losses": losses,
     "costs": costs,
+    "constraints": constraints,
     "instances": instances,
     "instances-short": instances_short,
     "gset": gset,
