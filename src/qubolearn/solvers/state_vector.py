@@ -152,9 +152,10 @@ def final_probabilities(
 def _uniform_superposition(energies: Tensor) -> Tensor:
     """Return the ground state of -Σ σx: (-i)^ones / √2**n, ``[2, batch, 2**n]``."""
     batch, states = energies.shape
-    quarter_turns = _ones(_qubits(energies)) % 4
-    parts = torch.tensor([[1.0, 0.0, -1.0, 0.0], [0.0, -1.0, 0.0, 1.0]])[:, quarter_turns] / math.sqrt(states)
-    return parts.to(energies.device)[:, None].repeat(1, batch, 1)
+    re, im = torch.tensor([[1 / math.sqrt(states)], [0.0]])
+    for _ in range(_qubits(energies)):  # where the next qubit is 1, times -i
+        re, im = torch.cat([re, im]), torch.cat([im, -re])
+    return torch.stack([re, im]).to(energies.device)[:, None].repeat(1, batch, 1)
 
 
 def _apply_compiled(state: Tensor, energies: Tensor, pulses: Pulses) -> Tensor:
