@@ -110,12 +110,12 @@ def read(name: str) -> dict[str, Any]:
     return json.loads(path.read_text())
 
 
-def note(result: Mapping[str, Any], name: str, command: str, more: str = "") -> str:
+def note(result: Mapping[str, Any], name: str, more: str = "", command: str = "") -> str:
     """Return the line below a table: machine, versions, commit, command."""
     versions = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
     commit = f"; commit `{result['commit'][:12]}`, {result['date'][:10]}" if "commit" in result else ""
-    link = f"[results](ROOT/benchmarks/results/{name}.json)"
-    return f"*{result['machine']}; {versions}{commit}.{more} Made by `{command}`: {link}.*"
+    made = f"`{command or f'make benchmark NAME={name}'}`: [results](ROOT/benchmarks/results/{name}.json)"
+    return f"*{result['machine']}; {versions}{commit}.{more} Made by {made}.*"
 
 
 def benchmark(name: str) -> str:
@@ -124,7 +124,7 @@ def benchmark(name: str) -> str:
     columns = [column.split("=") for column in shown.split(" | ")]
     headers = [own[0] if own else HEADERS.get(key, key.replace("_", " ")) for key, *own in columns]
     rows = [[short(record.get(key)) for key, *_ in columns] for record in result["records"]]
-    return f"{markdown(headers, rows)}\n\n{note(result, name, f'make benchmark NAME={name}')}\n"
+    return f"{markdown(headers, rows)}\n\n{note(result, name)}\n"
 
 
 def instances() -> str:
@@ -135,8 +135,7 @@ def instances() -> str:
     for group, solver, v in summary(result["records"]):
         text = f"{v['hit']} of {v['instances']}, {v['gap']:.4f} % ({v['cpu_seconds']:.1f} s)"
         cells.setdefault(solver, {})[group] = text
-    text = _crossed("solver", cells)
-    return f"{text}\n\n{note(result, 'instances', 'make benchmark NAME=instances')}\n"
+    return f"{_crossed('solver', cells)}\n\n{note(result, 'instances')}\n"
 
 
 def instances_short() -> str:
@@ -164,8 +163,7 @@ def constraints() -> str:
         gap = f"{short(r['gap'])} %" if r["allowed"] == r["instances"] else f"{r['allowed']} allowed"
         text = f"{r['best']} of {r['instances']}, {gap} ({r['cpu_seconds']:.1f} s)"
         cells.setdefault(f"{r['family']} ({r['n']} bits)", {})[r["solver"]] = text
-    text = _crossed("problem", cells)
-    return f"{text}\n\n{note(result, 'constraints', 'make benchmark NAME=constraints')}\n"
+    return f"{_crossed('problem', cells)}\n\n{note(result, 'constraints')}\n"
 
 
 def gset_gpu() -> str:
@@ -178,7 +176,7 @@ def gset_gpu() -> str:
         gap = sum(max(0.0, r["gap"]) for r in some) / len(some)
         rows.append([name, f"{hits} of {len(some)}", f"{gap:.4f}", f"{sum(r['seconds'] for r in some):.0f}"])
     text = markdown(["nodes", "at the best known cut or above", "mean gap, %", "seconds"], rows)
-    return f"{text}\n\n{note(result, 'gset-gpu', 'make benchmark NAME=gset-gpu')}\n"
+    return f"{text}\n\n{note(result, 'gset-gpu')}\n"
 
 
 def gset() -> str:
@@ -208,7 +206,7 @@ def targets() -> str:
         rows.setdefault(r["instance"], {})[r["solver"]] = cell(r)
     headers = ["instance", *rows[result["records"][0]["instance"]]]
     text = markdown(headers, [[name, *some.values()] for name, some in rows.items()])
-    return f"{text}\n\n{note(result, 'time-to-target', 'make benchmark NAME=time-to-target')}\n"
+    return f"{text}\n\n{note(result, 'time-to-target')}\n"
 
 
 def choices() -> str:
@@ -237,7 +235,7 @@ def losses() -> str:
     seeds = result["records"][0]["seeds"]
     more = f" Correct states in % ± standard deviation over {seeds} plantings, and seconds of training on one core."
     text = markdown(["", "loss", *(f"n={n}" for n in sizes)], rows)
-    return f"{text}\n\n{note(result, 'losses', 'make benchmark NAME=losses', more)}\n"
+    return f"{text}\n\n{note(result, 'losses', more)}\n"
 
 
 def costs() -> str:
@@ -250,7 +248,7 @@ def costs() -> str:
         rows.append([r["task"], r["degree"], *cells, f"{r['QuboLayer']:.1f}"])
     text = markdown(["task", "degree", *losses, "QuboLayer, pairs"], rows)
     more = " Regret in % ± standard error over test instances, and CPU seconds of training on one core."
-    return f"{text}\n\n{note(result, 'costs', 'make benchmark NAME=costs', more)}\n"
+    return f"{text}\n\n{note(result, 'costs', more)}\n"
 
 
 def soak() -> str:
@@ -263,7 +261,7 @@ def soak() -> str:
     figures["fuzzing"] = {**fuzzing, "read as valid": inputs - refused}
     rows = [(test, name, f"{value:,}") for test, values in figures.items() for name, value in values.items()]
     more = f" {result['seconds'] / 60:.0f} minutes."
-    return f"{markdown(['test', 'count of', 'count'], rows)}\n\n{note(result, 'soak', 'make soak', more)}\n"
+    return f"{markdown(['test', 'count of', 'count'], rows)}\n\n{note(result, 'soak', more, 'make soak')}\n"
 
 
 def classic() -> str:
@@ -276,7 +274,7 @@ def classic() -> str:
         cells = [row["right"].get(name) for name in solvers]
         counts = ["–" if cell is None else f"{cell[0]} of {cell[1]}" for cell in cells]
         rows.append([row["family"], row["n"], row["against"], *counts])
-    return f"{markdown(['family', 'n', 'right is', *solvers], rows)}\n\n{note(result, 'soak', 'make soak')}\n"
+    return f"{markdown(['family', 'n', 'right is', *solvers], rows)}\n\n{note(result, 'soak', command='make soak')}\n"
 
 
 TABLES: dict[str, Callable[[], str]] = {
