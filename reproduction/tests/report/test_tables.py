@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from quant_reproduction.cli import main
+from quant_reproduction.datasets.files import data_folder
 from quant_reproduction.report import tables
 from quant_reproduction.report.tables import fill
 from qubolearn.errors import QubolearnError
@@ -15,10 +16,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_tables_are_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
-    pages = [str(page) for page in sorted((ROOT / "docs").glob("*.md"))]
-    if not pages:
-        pytest.skip("the pages of the reproduction are not in reproduction/docs yet")
-    assert main(["tables", *pages, "--results", str(ROOT / "results"), "--check"]) == 0, (
+    pages = {page.stem: str(page) for page in sorted((ROOT / "docs").glob("*.md"))}
+    try:
+        data_folder("shapes2d")
+    except QubolearnError:  # errata.md computes one number from shapes2d
+        del pages["errata"]
+    assert main(["tables", *pages.values(), "--results", str(ROOT / "results"), "--check"]) == 0, (
         capsys.readouterr().err
     )
 
