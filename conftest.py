@@ -1,5 +1,6 @@
 """One torch thread, Ctrl-C as in a terminal, no network, long tests only on request, and a real browser."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -40,9 +41,15 @@ def refuse_network(event: str, arguments: tuple[object, ...]) -> None:
 sys.addaudithook(refuse_network)
 
 
-def pytest_runtest_setup() -> None:
-    """Let Ctrl-C raise, although a shell ignores it in the background and Ray Tune keeps its own handler."""
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip tests without their data, and let Ctrl-C raise.
+
+    A shell ignores it in the background, and Ray Tune keeps its own handler.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for (name,) in (mark.args for mark in item.iter_markers("data")):
+        if not Path(os.environ.get("QUBOLEARN_DATA") or "no data", name).is_dir():
+            pytest.skip(f"needs {name}/ in the folder QUBOLEARN_DATA")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -72,6 +72,7 @@ def test_quadratic_assignments_have_the_energies_of_permutations() -> None:
     assert constraints.two_opt(case, 0.05) == min(costs)
 
 
+@pytest.mark.data("instances")
 def test_seconds_to_a_target_follow_from_the_share_of_successes() -> None:
     success = np.array([[0.5, 0.0], [0.99, 0.0], [1.0, 0.0]])
     assert instances._seconds(success, np.array([1.0, 5.0, 20.0])).tolist() == pytest.approx([5.0, math.inf])
@@ -138,6 +139,7 @@ def test_labels_are_compared_on_test_rows_and_folds(monkeypatch: pytest.MonkeyPa
         assert record["interval"][0] < record["qubo"] < record["interval"][1]
 
 
+@pytest.mark.data("instances")
 def test_the_race_on_a_gpu_counts_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(annealing, "READS_ON_GPU", {1000: 64})
     (record,) = annealing.gset_on_gpu(quick=True, device="cpu", limit=2.0)

@@ -195,7 +195,7 @@ def test_bad_options_and_use_before_fit() -> None:
         BoltzmannMachine().fit(torch.cat([torch.eye(4), 1 - torch.eye(4), torch.ones(1, 4)]))
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="needs QUBOLEARN_DATA with rna/")
+@pytest.mark.data("rna")
 def test_couplings_of_an_rna_family_are_its_base_pairs() -> None:
     record = next(iter(samples.rna(quick=True)))
     assert record["base_pairs"] >= 19

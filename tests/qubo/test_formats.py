@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -135,10 +134,8 @@ def test_instances_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         load_instance("G22")
 
 
-@pytest.mark.skipif("QUBOLEARN_DATA" not in os.environ, reason="needs instances in QUBOLEARN_DATA")
+@pytest.mark.data("instances")
 def test_best_known_values_of_published_solutions() -> None:
-    if "G22" not in instance_names():
-        pytest.skip("no Gset in QUBOLEARN_DATA/instances")
     for name, n, best in (("G22", 2000, -13359), ("bqp50_1", 50, -2098)):
         instance = load_instance(name)
         assert (instance.A.n, instance.best) == (n, best)
