@@ -38,7 +38,7 @@ Array = npt.NDArray[np.floating]
 Schedule = Callable[[Array], tuple[Array, Array]]
 
 #: Qubits that one matrix product rotates.
-GROUP = 7
+GROUP = 6
 #: Amplitudes times steps between updates of the progress bar.
 AT_ONCE = 2**26
 #: Rough cost of a time step on one thread.
@@ -200,8 +200,10 @@ def _apply_torch(state: Tensor, energies: Tensor, pulses: Pulses) -> Tensor:
             before <<= bits
         re, im = state.view(2, *energies.shape)
         angle = energies * (2 * math.pi * turns)
-        cos, sin = angle.cos(), angle.sin()
-        state = torch.stack([re * cos + im * sin, im * cos - re * sin])
+        cos, sin = angle.cos(), angle.sin_()
+        state = torch.empty_like(state).view(2, *energies.shape)
+        torch.mul(re, cos, out=state[0]).addcmul_(im, sin)
+        torch.mul(im, cos, out=state[1]).addcmul_(re, sin, value=-1)
     return state
 
 

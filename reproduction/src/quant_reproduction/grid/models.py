@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import time
@@ -10,11 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from quant_reproduction.grid.jobs import Job
+from quant_reproduction.grid.side_by_side import joins, trained_together
 from quant_reproduction.presets import recipe_for
 from quant_reproduction.problems.clouds import (
     STAGES,
@@ -236,7 +240,7 @@ def _predictors(
 
 Training = tuple[Problem, Recipe]
 #: Names the folder in which jobs of one run share networks.
-SHARED, FILE = "QUBOLEARN_SHARED_NETWORKS", "network.safetensors"
+SHARED, FILE, PLAN = "QUBOLEARN_SHARED_NETWORKS", "network.safetensors", "plan.json"
 
 
 def device() -> torch.device:
@@ -266,6 +270,10 @@ def training_runs(
 
 def trained(problem: Problem, recipe: Recipe) -> tuple[nn.Module, float]:
     """Return a trained network and its seconds of training; jobs share networks."""
+    if device().type == "cuda" and joins(problem, recipe):
+        with TemporaryDirectory() as alone:
+            shared = Path(os.environ.get(SHARED, alone))
+            return trained_together((problem, recipe), planned, device(), shared)
     if SHARED not in os.environ:
         return _trained_here(problem, recipe)
     key = hashlib.sha256(repr((problem, recipe, device())).encode()).hexdigest()[:16]
@@ -278,6 +286,22 @@ def trained(problem: Problem, recipe: Recipe) -> tuple[nn.Module, float]:
             return network, seconds
     tensors, notes = read_tensors(place / FILE, new_network(problem, recipe).state_dict(), finite=False)
     return _network(problem, recipe, tensors).to(device()), float(notes["seconds"])
+
+
+def write_plan(jobs: Sequence[Job], folder: Path) -> None:
+    """Store what the jobs of a run train, so that a worker can train networks together."""
+    plan = [[job.seed, job.task != "train", job.options] for job in jobs if "protocol" in job.options]
+    (folder / PLAN).write_text(json.dumps(plan))
+
+
+def planned() -> list[Training]:
+    """Return all training runs of this run's jobs that may train together."""
+    file = Path(os.environ.get(SHARED, ".")) / PLAN
+    found = list[Training]()
+    for seed, in_stages, options in json.loads(file.read_text()) if file.is_file() else ():
+        training = {name: options.get(name) for name in ("problem", "protocol", "overrides")}
+        found += training_runs(seed, **training, in_stages=in_stages)
+    return [each for each in found if joins(*each)]
 
 
 def _network(problem: Problem, recipe: Recipe, tensors: Mapping[str, Tensor]) -> nn.Module:

@@ -31,7 +31,7 @@ Device = Literal["cpu", "cuda"]
 Work = Callable[[Job], Outcome]
 
 #: Jobs at a time on one GPU, and the memory that must be free for each.
-JOBS_PER_GPU, BYTES_PER_JOB = 12, 5 * 2**30
+JOBS_PER_GPU, BYTES_PER_JOB = 24, 5 * 2**30
 #: Seconds between calls of ``stop``, and starts of a job whose worker dies.
 TICK, TRIES = 0.2, 2
 
@@ -109,13 +109,21 @@ class LocalPool:
         return made
 
     def outcomes(self, jobs: Sequence[Job], stop: Callable[[], bool]) -> Iterator[Outcome]:
-        """Run jobs in this order, and yield their outcomes as they end."""
-        waiting, tries = list(jobs), Counter[Job]()
+        """Run jobs in this order, and yield their outcomes as they end.
+
+        On a GPU the first job of a stack trains the networks of all others, which wait for it.
+        """
+        waiting, tries, trained = list(jobs), Counter[Job](), {""}
+        if "cuda" in self._sizes:
+            from quant_reproduction.grid.models import write_plan  # imports torch
+
+            write_plan(jobs, self._folder)
         running: dict[Future[Outcome], tuple[Job, Device, ProcessPoolExecutor]] = {}
         while (waiting or running) and not stop():
             for job in list(waiting):
                 device: Device = "cuda" if self._on_gpu and suits_gpu(job) else self._device
-                if self._free[device]:
+                busy = {stack_of(each) for each, where, _ in running.values() if where == "cuda"} - trained
+                if self._free[device] and (device == "cpu" or stack_of(job) not in busy):
                     executor = self._free[device].pop()
                     waiting.remove(job)
                     tries[job] += 1
@@ -128,6 +136,7 @@ class LocalPool:
                 died = isinstance(error, BrokenProcessPool)
                 self._free[device].append(self._executor(device) if died else executor)
                 if error is None:
+                    trained.add(stack_of(job))
                     yield future.result()
                 elif not died:
                     reason = str(error).strip().splitlines()[-1]
@@ -223,9 +232,23 @@ def suits_gpu(job: Job) -> bool:
     if training is None:
         return job.task == "released" or _simulated_qubits(job) >= LARGE_STATE
     _, recipe = training
+    if stack_of(job):
+        return True
     if recipe.loss in SOLVING and not recipe.solver.startswith("exhaustive"):  # not in a CUDA graph
         return False
     return bool(recipe.batch_size >= LARGE_BATCH or recipe.network == "matching")
+
+
+@lru_cache(maxsize=10_000)
+def stack_of(job: Job) -> str:
+    """Return the name of the stack in which a GPU trains a job's networks, or ""."""
+    from quant_reproduction.grid.side_by_side import joins, shape_of
+
+    training = _training(job)
+    if training is None or not joins(*training):
+        return ""
+    one = job.task == "train" and training[0].name == "rotation"  # not one network per angle
+    return f"{shape_of(*training)}{' at once' * one}"
 
 
 @lru_cache(maxsize=10_000)
@@ -241,6 +264,8 @@ def effort(job: Job) -> float:
     if training is None:
         return WITHOUT_TRAINING
     problem, recipe = training
+    if stack_of(job):
+        return 1e8 + float(recipe.steps * recipe.layers)
     cost = float(recipe.steps * problem.bits)
     solver = job.options.get("sampler", recipe.solver).partition(":")[0]
     for name in (job.task, solver, recipe.network, problem.name):

@@ -157,6 +157,7 @@ class View:
 
 #: Seeds of every cell of a full run, and of those that split shapes or images.
 SEEDS, SPLITS = 3, 5
+TEN = 10  # if a training run takes under 30 seconds, of (a) and (r)
 #: The paper's methods.
 METHODS = ("quant", "diag", "pure")
 #: Tasks that shorten themselves.
@@ -175,7 +176,10 @@ class Entry:
     data: str = ""  # the dataset that it needs: a folder in QUBOLEARN_DATA
     one_seed: bool = False  # as of all figures
     splits: int = 0  # seeds of a full run, if every seed is a split
-    more: Mapping[str, int] = field(default_factory=dict)  # column -> seeds, if more than usual
+    more: Mapping[str, int] = field(
+        default_factory=dict
+    )  # column, or "row | column" -> seeds, if more than usual
+    ten: str = "-"  # trained columns that begin with this have ten seeds
     once: Sequence[Job] = ()  # cells that are the same for every seed
     generated: bool = False  # a quick run generates its data
     quick_rows: tuple[str, ...] = ()  # of a quick run; empty for all
@@ -186,7 +190,9 @@ class Entry:
         made = [] if quick else [*self.once]
         for each in cells if quick else self.cells:
             own = SPLITS if each.options.get("problem", {}).get("split_seed", 0) > 0 else 0
-            splits = self.more.get(each.column, self.splits or own)
+            ten = TEN if each.column.startswith(self.ten) and "protocol" in each.options else 0
+            named = self.more.get(f"{each.row} | {each.column}", self.more.get(each.column))
+            splits = named or ten or self.splits or own
             more = splits if splits and seeds >= SEEDS else seeds
             made += [of_seed(each, seed) for seed in range(1 if self.one_seed or self.figures else more)]
         return made

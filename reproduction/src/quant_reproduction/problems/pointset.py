@@ -205,7 +205,7 @@ def _pool(problem: PointSet, split: Split, device: torch.device) -> tuple[Tensor
     """Return numbers ``[size, starts, 4]`` and angles ``[size]`` of a split."""
     parts = []
     for start in range(0, _pool_size(problem, split), CHUNK):
-        clouds = CloudPairs(*(tensor.to(device) for tensor in _clouds(problem, split, start)))
+        clouds = _clouds(problem, split, start, device)
         parts.append((_pair_numbers(problem, *clouds[:4]), clouds.angle))
     return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
@@ -258,26 +258,27 @@ def _alike(folder: Path) -> np.ndarray[Any, Any]:
     return outlines_alike([outlines.points[i] for i in _with_class(outlines)])
 
 
-def _clouds(problem: PointSet, split: Split, start: int) -> CloudPairs:
-    """Return one chunk of a split's point sets."""
-    outlines, sizes = _shapes(problem, split)
+def _clouds(problem: PointSet, split: Split, start: int, device: torch.device | str = "cpu") -> CloudPairs:
+    """Return one chunk of a split's point sets; random numbers are the CPU's."""
+    outlines, sizes = (each.to(device) for each in _shapes(problem, split))
     generator = stream(0, "pointset", split, start)
-    rows = torch.arange(start, min(start + CHUNK, _pool_size(problem, split)))
+    rows = torch.arange(start, min(start + CHUNK, _pool_size(problem, split)), device=device)
     shape = rows * len(sizes) // _pool_size(problem, split)
     low, high = (problem._bins.low, problem._bins.high) if split == "train" else problem._interval()
-    angle = low + (high - low) * torch.rand(len(rows), generator=generator)
+    angle = low + (high - low) * torch.rand(len(rows), generator=generator).to(device)
     template, template_counts = _subset(outlines[shape], sizes[shape], problem.template_points, generator)
     reference, reference_counts = _subset(outlines[shape], sizes[shape], problem.reference_points, generator)
     reference = reference @ rotation_2d(angle).mT
-    level = torch.full((len(rows), 1, 1), problem.noise)
+    level = torch.full((len(rows), 1, 1), problem.noise, device=device)
     if split == "train":
-        level = problem.train_noise * torch.rand(len(rows), 1, 1, generator=generator)
+        level = problem.train_noise * torch.rand(len(rows), 1, 1, generator=generator).to(device)
     if bool(level.any()):
         inside = _inside(reference, reference_counts)
         highest = reference.masked_fill(~inside, -math.inf).amax(1)
         lowest = reference.masked_fill(~inside, math.inf).amin(1)
         extent = (highest - lowest).amax(1)[:, None, None]
-        reference = reference + level * extent * (torch.rand(reference.shape, generator=generator) - 0.5)
+        drawn = torch.rand(reference.shape, generator=generator).to(device)
+        reference = reference + level * extent * (drawn - 0.5)
     template, reference = _centered(template, template_counts), _centered(reference, reference_counts)
     return CloudPairs(template, reference, template_counts, reference_counts, angle)
 
@@ -286,13 +287,14 @@ def _subset(points: Tensor, counts: Tensor, wanted: int, generator: Generator) -
     """Return ``wanted`` of each cloud's points; all if it is 0."""
     if not wanted:
         return points, counts
-    rank = torch.rand(points.shape[:2], generator=generator).masked_fill(~_inside(points, counts)[..., 0], 2)
+    drawn = torch.rand(points.shape[:2], generator=generator).to(points.device)
+    rank = drawn.masked_fill(~_inside(points, counts)[..., 0], 2)
     kept = rank.topk(wanted, largest=False).indices.sort().values
     return points.gather(1, kept[..., None].expand(-1, -1, 2)), torch.full_like(counts, wanted)
 
 
 def _inside(points: Tensor, counts: Tensor) -> Tensor:
-    return (torch.arange(points.shape[1]) < counts[:, None])[..., None]
+    return (torch.arange(points.shape[1], device=points.device) < counts[:, None])[..., None]
 
 
 def _centered(points: Tensor, counts: Tensor) -> Tensor:

@@ -254,16 +254,13 @@ def _alike(folder: Path) -> np.ndarray[Any, Any]:
 @cached_data(128)  # 10 MB at most each: many splits and stages train at once
 def _covariances(problem: Rotation, split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return Σ y_π(i) y_iᵀ ``[shapes · draws, 3, 3]`` with matches π, and Σ y_i y_iᵀ ``[shapes, 3, 3]``."""
-    if device.type != "cpu":
-        cross, own = _covariances(problem, split, torch.device("cpu"))
-        return cross.to(device), own.to(device)
-    points = _shapes(problem, split)
+    points = _shapes(problem, split).to(device)
     own = points.mT @ points
     if not (problem.train_noise if split == "train" else problem.noise):
         return own, own
     parts = []
     generator = stream(0, "rotation", split)
-    for rows in torch.split(torch.arange(len(points) * problem.draws), CHUNK):
+    for rows in torch.split(torch.arange(len(points) * problem.draws, device=device), CHUNK):
         template = points[rows // problem.draws]
         shares = problem._shares(len(rows), split, generator)
         parts.append(_mismatched(template, shares, generator).mT @ template)
@@ -271,15 +268,16 @@ def _covariances(problem: Rotation, split: Split, device: torch.device) -> tuple
 
 
 def _mismatched(points: Tensor, shares: Tensor, generator: Generator) -> Tensor:
-    """Permute a share of points ``[batch, n, 3]`` in a random cycle."""
+    """Permute a share of points ``[batch, n, 3]`` in a random cycle; shares and draws are the CPU's."""
     batch, n, _ = points.shape
-    wrong = (shares * n).round().long()[:, None]
+    wrong = (shares * n).round().long()[:, None].to(points.device)
     most = int(wrong.max()) if batch else 0
     if most < 2:  # a single point cannot be permuted
         return points
-    chosen = torch.rand(batch, n, generator=generator).topk(most).indices  # in random order
-    place = torch.arange(most).expand(batch, -1)
+    drawn = torch.rand(batch, n, generator=generator).to(points.device)
+    chosen = drawn.topk(most).indices  # in random order
+    place = torch.arange(most, device=points.device).expand(batch, -1)
     following = torch.where(place + 1 < wrong, place + 1, 0)
     source = torch.where(place < wrong, chosen.gather(1, following), chosen)
-    order = torch.arange(n).repeat(batch, 1).scatter(1, chosen, source)
+    order = torch.arange(n, device=points.device).repeat(batch, 1).scatter(1, chosen, source)
     return points.gather(1, order[..., None].expand(-1, -1, 3))

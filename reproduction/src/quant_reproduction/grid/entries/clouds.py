@@ -220,7 +220,7 @@ ENTRIES: Mapping[str, Entry] = {
         ),
         data="shapes2d",
         quick_rows=(LARGE,),
-        more={"(a) quant": graphs.TEN},
+        ten="(a)",
     ),
     "aqm": Entry(
         "AQM by its settings: mean / median error in degrees, and how much of the turn it finds",
@@ -288,7 +288,7 @@ ENTRIES: Mapping[str, Entry] = {
         ),
         data="modelnet10",
         quick_rows=(LARGE,),
-        more={"(a) quant": graphs.TEN},
+        ten="(a)",
     ),
     "rotation-trained": Entry(
         "3D rotation, trained with 10 % wrong matches: mean / median error in degrees, L3 H32",
@@ -296,7 +296,7 @@ ENTRIES: Mapping[str, Entry] = {
         [*trained_with_noise()],
         (degrees("rotation-noise-trained", "Trained with wrong matches", places=conditions(SMALL, WRONG)),),
         data="modelnet10",
-        more={"(a) quant": graphs.TEN},
+        ten="(a)",
     ),
     "pipeline-3d": graphs.pipeline_entry("pipeline-3d", "rotations", EARLY_TURNS, "modelnet10"),
     "errors": figure(
