@@ -8,14 +8,10 @@ from types import FrameType
 
 def main() -> int:
     """Run the command line as its own process: with standard streams, and without tracebacks on Ctrl-C."""
-    if (
-        signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    ):  # else it is ignored, as in a background job
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a background job ignores it
         signal.signal(signal.SIGINT, _interrupt)
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        if (
-            getattr(sys, name) is None
-        ):  # closed by the shell, as with >&-; the next file must not take its number
+        if getattr(sys, name) is None:  # closed, as by >&-; the next file must not take its number
             os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
             setattr(sys, name, open(descriptor, mode))  # noqa: SIM115
     try:

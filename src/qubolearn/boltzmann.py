@@ -36,6 +36,7 @@ from qubolearn.solvers.tempering import ParallelTempering, move_chains
 
 __all__ = ["BoltzmannMachine", "LogPartition"]
 
+Floats = npt.NDArray[np.float64]
 Method = Literal["auto", "exact", "pseudo", "screening", "persistent"]
 
 #: The most bits for sums over all states, and for exact draws.
@@ -298,10 +299,8 @@ class _Learner:
 
     def exact(self, theta: Tensor) -> Tensor:
         """Return minus the mean log-likelihood."""
-        A = self.qubo(theta)
-        return (
-            self.mean_energy(A) + log_partition(A[None], groups=self.groups if len(self.groups) else None)[0]
-        )
+        A, groups = self.qubo(theta), self.groups if len(self.groups) else None
+        return self.mean_energy(A) + log_partition(A[None], groups=groups)[0]
 
     def pseudo(self, theta: Tensor) -> Tensor:
         """Return minus the mean log of the conditional probabilities."""
@@ -322,19 +321,17 @@ class _Learner:
         return ((self.S * self.fields(theta)).double() + self.weights.log()[:, None]).logsumexp(0).sum()
 
 
-def _minimize(
-    objective: Callable[[Tensor], Tensor], start: npt.NDArray[np.float64], size: int, how: Any
-) -> Any:
+def _minimize(objective: Callable[[Tensor], Tensor], start: Floats, size: int, how: Any) -> Any:
     """Minimize by L-BFGS; with l1, couplings are differences of two parts >= 0."""
     from scipy.optimize import minimize
 
     m, l1 = len(start) - size, how.l1
     penalized = slice(0 if how.groups is not None else size, None)
 
-    def merged(z: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def merged(z: Floats) -> Floats:
         return np.concatenate([z[:size], z[size : size + m] - z[size + m :]]) if l1 else z
 
-    def value(z: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+    def value(z: Floats) -> tuple[float, Floats]:
         theta = torch.from_numpy(merged(z).copy()).requires_grad_()
         loss = objective(theta) + how.l2 * theta[penalized].square().sum()
         slope = torch.autograd.grad(loss, theta)[0].numpy()
@@ -349,7 +346,7 @@ def _minimize(
     return merged(minimize(value, z, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x)
 
 
-def _chains_fit(learner: _Learner, start: npt.NDArray[np.float64], how: Any, rate: float = 0.05) -> Any:
+def _chains_fit(learner: _Learner, start: Floats, how: Any, rate: float = 0.05) -> Any:
     """Return θ by Adam with persistent chains, averaged over the last half."""
     theta = torch.from_numpy(start).requires_grad_()
     optimizer = torch.optim.Adam([theta], rate)

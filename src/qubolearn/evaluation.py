@@ -155,15 +155,13 @@ def solve_instances(
     return torch.cat(states), {"source": measured[0].get("source", "unknown"), **means, **spread}
 
 
-def score_network(
-    network: nn.Module, problem: Problem | None, held_out: Sequence[Instances]
-) -> dict[str, Any]:
+def score_network(network: nn.Module, problem: Problem | None, pieces: Sequence[Instances]) -> dict[str, Any]:
     """Return mean metrics and the histogram of wrong bits, for the log of a run.
 
     The solver is the problem's or :class:`qubolearn.AutoSolver`, to limit the cost.
     """
-    states, _ = solve_instances(network, [piece.p for piece in held_out], problem=problem)
-    return _evaluation(problem, states, held_out).as_dict()
+    states, _ = solve_instances(network, [piece.p for piece in pieces], problem=problem)
+    return _evaluation(problem, states, pieces).as_dict()
 
 
 def evaluate_bits(

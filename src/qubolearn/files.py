@@ -206,9 +206,7 @@ def read_bytes(path: Path, limit: int) -> bytes:
     return data
 
 
-def write_tensors(
-    path: Path, tensors: Mapping[str, Tensor], finite: bool = True, **metadata: int | str
-) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], finite: bool = True, **more: int | str) -> None:
     """Write safetensors atomically and reproducibly, all finite if ``finite``."""
     import torch
     from safetensors.torch import save
@@ -218,7 +216,7 @@ def write_tensors(
         if finite and not bool(torch.isfinite(tensor).all()):
             raise NonFiniteError(f"{name} is not finite; the previous {path.name} is unchanged")
     notes = {"format": FORMAT, "format_version": str(FORMAT_VERSION)}
-    notes |= {name: str(value) for name, value in metadata.items()}
+    notes |= {name: str(value) for name, value in more.items()}
     notes[CHECKSUM] = _tensors_digest(plain, notes)
     # safetensors writes metadata in random order
     data = save(plain)

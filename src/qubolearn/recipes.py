@@ -51,10 +51,8 @@ OLD_HEADS = {"quant": "coupled", "diag": "uncoupled", "pure": "direct"}
 Sampled = Literal["contrastive", "persistent"]
 LossName = Literal["gap", "hinge", "hamming", "nll", "soft-nll", Sampled, "pseudo", "group-pseudo", "l1"]
 #: Losses of qubolearn.losses, in the order of their names.
-CLASSES = (
-    "Gap Hinge HammingHinge Likelihood SoftLikelihood Contrastive PersistentContrastive PseudoLikelihood"
-)
-LOSSES = dict(zip(get_args(LossName), [*CLASSES.split(), "GroupPseudoLikelihood", "L1"], strict=True))
+NAMES = "Gap Hinge HammingHinge Likelihood SoftLikelihood Contrastive PersistentContrastive PseudoLikelihood"
+LOSSES = dict(zip(get_args(LossName), [*NAMES.split(), "GroupPseudoLikelihood", "L1"], strict=True))
 #: Arguments of ``fit`` in a recipe, with their defaults.
 FIT = {"epochs": 150, "batch_size": 141, "instances": 5640, "validation": 846, "seed": 0}
 FIT |= {"fresh": False, "standardize": True}
@@ -215,11 +213,9 @@ def recipe_for(name: str | Mapping[str, Any], problem: Problem, **options: Any) 
     return _recipe(problem, _chosen(name, type(problem), mine), renamed(options))
 
 
-def _chosen(
-    name: str | Mapping[str, Any], kind: type[Problem], options: Mapping[str, Any]
-) -> Mapping[str, Any]:
+def _chosen(name: str | Mapping[str, Any], kind: type[Problem], mine: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
-        return renamed(kind.preset(name, options) if isinstance(name, str) else name)
+        return renamed(kind.preset(name, mine) if isinstance(name, str) else name)
     except KeyError as error:
         raise unknown_name(f"preset of {kind.name}", str(name), kind.presets) from error
 

@@ -11,6 +11,7 @@ from qubolearn.errors import QubolearnError
 from qubolearn.networks import HEADS, MLP, DiagonalHead, DirectHead, QuboNetwork, Standardize
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.qubo import SparseQubo, upper_triangular
+from qubolearn.solvers import ExhaustiveSearch
 
 PROBLEM = RandGraph(k=4)
 
@@ -20,8 +21,10 @@ def network(head="coupled", name="chimera", layers=5, hidden=78):
     return HEADS[head](MLP(PROBLEM.input_size, pattern.size, layers, hidden), pattern, PROBLEM.input_size)
 
 
+@pytest.mark.parametrize("threads", [1, 2])  # with one, NumPy computes the layers
 @pytest.mark.parametrize("batch", [(2,), (3, 2)])
-def test_forward_equals_the_layers_written_out(batch: tuple[int, ...]) -> None:
+def test_values_and_gradients_equal_those_of_the_layers_written_out(batch, threads, monkeypatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     body = MLP(6, 3, 5, 4)
     p = torch.randn(*batch, 6)
     first, second, third, fourth, last = body.linears
@@ -30,9 +33,12 @@ def test_forward_equals_the_layers_written_out(batch: tuple[int, ...]) -> None:
     h3 = third(torch.cat([h2, p], -1)).relu()
     h4 = fourth(h3).relu()
     out, features = body(p)
-    torch.testing.assert_close(out, last(h4))
-    for found, want in zip(features, [h1, h2, h3, h4], strict=True):
+    assert (type(out.grad_fn).__name__ == "_LayersBackward") == (threads == len(batch) == 1)
+    every = {"retain_graph": True, "materialize_grads": True}
+    for found, want in zip([*features, out], [h1, h2, h3, h4, last(h4)], strict=True):
         torch.testing.assert_close(found, want)
+        slopes = (torch.autograd.grad(each.exp().sum(), body.parameters(), **every) for each in (found, want))
+        torch.testing.assert_close(*slopes)
 
 
 @pytest.mark.parametrize("name", ["dense", "diagonal", "chimera", "pegasus"])
@@ -51,11 +57,8 @@ def test_only_allowed_entries_exist(name: str) -> None:
 def test_pure_is_a_diagonal_qubo_whose_minimizer_cuts_the_scores_at_zero() -> None:
     made = network("direct", "diagonal")
     p = torch.rand(50, PROBLEM.input_size)
-    scores = made.body(made.standardize(p))[0]
-    A = made(p)
+    scores, A = made.body(made.standardize(p))[0], made(p)
     torch.testing.assert_close(-A.diagonal(dim1=1, dim2=2), scores)
-    from qubolearn.solvers import ExhaustiveSearch
-
     assert torch.equal(ExhaustiveSearch()(A, 1).states[:, 0], (scores > 0).float())
 
 
@@ -72,9 +75,7 @@ def test_standardize_fits_mean_and_deviation_and_survives_constants() -> None:
 def test_state_dicts_with_the_old_name_of_the_standardization_load() -> None:
     made, again = network("coupled", "dense"), nn.Sequential(network("coupled", "dense"))
     made.standardize.fit(torch.randn(9, PROBLEM.input_size) + 4)
-    old = {
-        f"0.{name}".replace("standardize", "standardise"): each for name, each in made.state_dict().items()
-    }
+    old = {f"0.{key}".replace("standardize", "standardise"): each for key, each in made.state_dict().items()}
     again.load_state_dict(old)
     assert torch.equal(again[0].standardize.mean, made.standardize.mean)
 
@@ -85,8 +86,7 @@ def test_senseless_sizes_are_rejected() -> None:
 
 
 def test_bodies_of_the_user_return_one_number_per_entry() -> None:
-    pattern = topology("chimera", 8)
-    p = torch.rand(3, 5)
+    pattern, p = topology("chimera", 8), torch.rand(3, 5)
     A = QuboNetwork(torch.nn.Linear(5, pattern.size), pattern)(p)
     assert torch.equal(A != 0, pattern.mask.expand(3, 8, 8))
     for wrong in (torch.nn.Linear(5, 7), torch.nn.Flatten(0)):

@@ -173,9 +173,7 @@ def _pattern(name: str, n: int) -> Topology:
     # Two more cells on each side, so that the border does not matter.
     chip = chip_graph(name, min(family.largest, math.isqrt(count - 1) + 5))
     whole = cells(name, chip)
-    sets = (
-        [q for cell in sorted(chosen) for q in whole[cell]] for chosen in _dense_cells(whole, chip, count)
-    )
+    sets = ([q for cell in sorted(some) for q in whole[cell]] for some in _dense_cells(whole, chip, count))
     kept = [_drop(qubits, 8 * count - n, chip) for qubits in sets]
     qubits = max(kept, key=lambda some: int(chip.subgraph(some).number_of_edges()))
     bit = {qubit: i for i, qubit in enumerate(qubits)}

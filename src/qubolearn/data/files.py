@@ -61,11 +61,9 @@ def load_npz(
         raise QubolearnError(f"{path} is not a readable .npz ({why}); restore it") from error
 
 
-def _check_array(
-    array: np.ndarray[Any, Any], kinds: str, dimensions: int | None, finite: bool, what: str
-) -> None:
-    if array.dtype.kind not in kinds or dimensions not in (None, array.ndim):
-        expected = f"{' or '.join(kinds)} with {dimensions}"
+def _check_array(array: np.ndarray[Any, Any], kinds: str, ndim: int | None, finite: bool, what: str) -> None:
+    if array.dtype.kind not in kinds or ndim not in (None, array.ndim):
+        expected = f"{' or '.join(kinds)} with {ndim}"
         raise QubolearnError(f"{what} is {array.dtype} with {array.ndim} dimensions; expected {expected}")
     if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
         raise QubolearnError(f"{what} contains numbers that are not finite; repair them")

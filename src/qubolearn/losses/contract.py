@@ -172,8 +172,7 @@ class EnergyLoss(Loss):
             terms = self.terms(A, batch)
         if isinstance(A, SparseQubo) or not A.requires_grad:
             return value_of(A, terms)
-        value: Tensor = _Value.apply(A, terms)  # type: ignore[no-untyped-call]
-        return value
+        return _Value.apply(A, terms)  # type: ignore[no-untyped-call, no-any-return]
 
 
 class _Value(torch.autograd.Function):

@@ -126,9 +126,7 @@ class _Perturbed(torch.autograd.Function):
         x, *Z = ctx.saved_tensors
         # Centering keeps the expectation, since E[Z] = 0, and lowers the variance.
         outputs = ctx.layer.outputs(ctx.A, x)
-        inner = sum(
-            ((some - some.mean(0)) * g).flatten(2).sum(-1) for some, g in zip(outputs, grads, strict=True)
-        )
+        inner = sum(((y - y.mean(0)) * g).flatten(2).sum(-1) for y, g in zip(outputs, grads, strict=True))
         scaled = (inner.reshape(*inner.shape, *[1] * (some.ndim - 2)) * some for some in Z)
         return None, None, *(some.mean(0) / ctx.strength for some in scaled)
 
@@ -137,9 +135,7 @@ def _strength(layer: QuboLayer, numbers: Sequence[Tensor], steps: Sequence[Tenso
     """Return the factor of each tensor of steps."""
     if layer.strength is not None:
         return [layer.strength] * len(steps)
-    size, step = (
-        torch.cat([some.flatten(1) for some in tensors], 1).norm(dim=1) for tensors in (numbers, steps)
-    )
+    size, step = (torch.cat([one.flatten(1) for one in some], 1).norm(dim=1) for some in (numbers, steps))
     scale = torch.where((size > 0) & (step > 0), RELATIVE * size / step, 1.0)
     return [scale.reshape(-1, *[1] * (some.ndim - 1)) for some in steps]
 

@@ -94,14 +94,12 @@ class Knapsack(Problem):
     def remarks(self, answer: Tensor, p: Tensor) -> list[str]:
         """Return the weight and value of each packing, and whether it fits."""
         values, weights, capacity = self._parts(p)
-        found = zip(
-            (weights * answer).sum(1).tolist(), capacity[:, 0].tolist(), (values * answer).sum(1), strict=True
-        )
+        loads, worths = (weights * answer).sum(1), (values * answer).sum(1)
         return [
             f"weighs {load:g} of {most:g}, worth {worth:g}"
             if load <= most
             else f"too heavy: {load:g} of {most:g}; --project"
-            for load, most, worth in found
+            for load, most, worth in zip(loads.tolist(), capacity[:, 0].tolist(), worths, strict=True)
         ]
 
     def show(self, p: Any) -> dict[str, Any]:

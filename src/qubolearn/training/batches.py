@@ -97,11 +97,10 @@ class Drawn(Batches):
 
     def batch(self, step: int) -> Instances:
         epoch, rows = self.rows(step)
-        found = self.epoch(epoch)
+        found, order = self.epoch(epoch), rows if self.fresh else self.order(epoch)[rows]
         plain = isinstance(found.p, Tensor) and isinstance(found.answer, Tensor) and found.right is None
-        if self.fresh or not plain:
-            return found.rows(rows if self.fresh else self.order(epoch)[rows])
-        order = self.order(epoch)[rows]
+        if isinstance(order, slice) or not plain:
+            return found.rows(order)
         x = found.x_true.index_select(0, order)
         answer = x if found.answer is found.x_true else found.answer.index_select(0, order)
         return Instances(found.p.index_select(0, order), x, answer)

@@ -183,8 +183,7 @@ def numbers_of(seen: Tensor) -> list[Any]:
         ended = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
         ended.record()
         ended.synchronize()
-    numbers: list[Any] = seen.tolist()
-    return numbers
+    return seen.tolist()
 
 
 def captured(work: Callable[[], None]) -> Callable[[], None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset, IterableDataset, random_split
 
+from qubolearn.data.arrays import map_tensors
 from qubolearn.data.contract import Instances
 from qubolearn.errors import QubolearnError
 from qubolearn.files import read_tensors, write_tensors
-from qubolearn.qubo import Qubo, SparseQubo
 from qubolearn.random import stream
 from qubolearn.training.batches import as_arrays
 from qubolearn.training.callbacks import Callback, EarlyStopping, ProgressBar, Training
@@ -77,7 +78,8 @@ def validation_loss(task: Task, held_out: Sequence[Instances]) -> dict[str, floa
         some = piece.rows(slice(0, left))
         A, features = forward_with_features(network, some)
         batch, left = task.batch(some, 0, features), left - len(some.x_true)
-        values.append(torch.stack([loss(_scaled(A, scale), batch).double().cpu() for scale in scales]))
+        scaled = (map_tensors(partial(torch.mul, other=scale), A) for scale in scales)
+        values.append(torch.stack([loss(each, batch).double().cpu() for each in scaled]))
         if left <= 0:
             break
     network.train()
@@ -85,10 +87,6 @@ def validation_loss(task: Task, held_out: Sequence[Instances]) -> dict[str, floa
     best = each[each.mean(1).argmin()]
     error = float(best.std()) / len(best) ** 0.5 if len(best) > 1 else 0.0
     return {"validation_loss": float(best.mean()), "validation_loss_error": error}
-
-
-def _scaled(A: Qubo, scale: float) -> Qubo:
-    return A.with_values(scale * A.linear, scale * A.quadratic) if isinstance(A, SparseQubo) else scale * A
 
 
 class BestWeights(EarlyStopping):

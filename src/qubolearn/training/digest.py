@@ -38,9 +38,7 @@ def digest_of(
         "loss": " + ".join(f"{weight:g} * {_text(part)}" for weight, part in parts),
         "optimizer": _text(optimizer),
         "schedule": _schedule(schedule),
-        **{
-            name: _text(value) for name, value in options.items() if name not in ("epochs", "steps_per_epoch")
-        },
+        **{key: _text(value) for key, value in options.items() if key not in ("epochs", "steps_per_epoch")},
     }
 
 
@@ -72,9 +70,7 @@ def _network(network: nn.Module) -> str:
     state, text = network.state_dict(), _ADDRESS.sub("", str(network))
     for name, tensor in state.items():
         text += f"{name} {tensor.dtype} {list(tensor.shape)}\n"
-    digest = hashlib.sha256(
-        text.replace("tandardize", "tandardise").encode()
-    )  # the layer's name when digests began
+    digest = hashlib.sha256(text.replace("tandardize", "tandardise").encode())  # the layer's first name
     fixed = [buffer for name, buffer in network.named_buffers() if name not in state]
     weights = sum(parameter.numel() for parameter in network.parameters())
     return f"{type(network).__name__} of {weights} weights ({_hash(fixed, digest)})"
