@@ -35,6 +35,7 @@ EXACT_LABELS = 14
 MAX_SETS = 1000  # in the likelihood, frequent ones first
 #: Multiples of alpha, in order, and how many without a lower loss stop the search.
 PATH, PATIENCE = tuple(10.0 ** (k / 2) for k in range(3, -4, -1)), 2
+SHARED = (1.5, 4.0, 10.0)  # multiples of their mean that linear terms may add, tried in order
 HELD_OUT, MAX_FOLDS = 400, 5  # held-out samples in all, and parts
 WIDTH = 2.0  # of the kernel: exp(-2) at the median squared distance
 COUPLING = 0.25  # of a linear term's step; couplings change less
@@ -72,7 +73,7 @@ class Terms(nn.Module):
 
     def __init__(self, features: int, m: int, pattern: Topology, layers: int, hidden: int) -> None:
         super().__init__()
-        self.n = pattern.n
+        self.n, self.shared = pattern.n, 0.0
         varying = pattern.size if self.n <= EXACT_LABELS else self.n
         self.linear = nn.Linear(features, varying)
         self.constant = nn.Parameter(torch.zeros(pattern.size - self.n))
@@ -91,6 +92,7 @@ class Terms(nn.Module):
         """Return linear terms ``[batch, n]`` and couplings ``[batch or 1, pairs]``."""
         found = self.linear(features) if self.mlp is None else self.linear(features) + self.mlp(p)
         linear, couplings = found[:, : self.n], COUPLING * found[:, self.n :]
+        linear = linear + self.shared * linear.mean(1, keepdim=True)
         return linear, self.constant + couplings if couplings.shape[1] else self.constant[None]
 
     def lower(self, features: Tensor, p: Tensor, loss: SeenSets, alpha: float, iterations: int) -> int:
@@ -158,7 +160,8 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         layers, hidden: with ``layers`` above 1, depth and width of an MLP, added to the kernel.
         alpha: the strength of the penalty on the squared norm.
         early_stopping: lower the penalty from 30 alpha to at least alpha / 30 while the loss
-            of held-out samples falls, then train on all. Without it, the penalty is alpha.
+            of held-out samples falls, then up to 14 labels that of the mean linear term, and train
+            on all. Without it, the penalty is alpha.
         validation_fraction: the share held out, up to five times in turn below 2,000 samples.
         max_iter: steps of L-BFGS for each penalty.
         solver: for ``predict``; by default exact search up to 14 labels.
@@ -190,27 +193,19 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         solver: Solver | None = None,
         random_state: Any = None,
     ) -> None:
-        self.couplings = couplings
-        self.components = components
-        self.layers = layers
-        self.hidden = hidden
-        self.alpha = alpha
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.max_iter = max_iter
-        self.solver = solver
-        self.random_state = random_state
+        self.couplings, self.components = couplings, components
+        self.layers, self.hidden = layers, hidden
+        self.alpha, self.max_iter = alpha, max_iter
+        self.early_stopping, self.validation_fraction = early_stopping, validation_fraction
+        self.solver, self.random_state = solver, random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on X ``[samples, features]`` and y, classes or labels of 0 and 1."""
-        check_counts(
-            components=self.components, layers=self.layers, hidden=self.hidden, max_iter=self.max_iter
-        )
+        check_counts(components=self.components, max_iter=self.max_iter)
+        check_counts(layers=self.layers, hidden=self.hidden)
         check_numbers(zero=True, alpha=self.alpha)
-        if not 0 < self.validation_fraction < 1:
-            raise QubolearnError(
-                f"validation_fraction={self.validation_fraction!r}; expected 0 < fraction < 1"
-            )
+        if not 0 < (held := self.validation_fraction) < 1:
+            raise QubolearnError(f"validation_fraction={held!r}; expected 0 < fraction < 1")
         X, y = validate_data(self, X, y, multi_output=True)
         y = column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
         check_classification_targets(y)
@@ -246,28 +241,38 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         def samples(rows: Any) -> tuple[Tensor, Tensor, SeenSets]:
             return features[rows], p[rows], SeenSets(x[rows], self._sets, pattern)
 
-        held = round(self.validation_fraction * len(p))
-        penalties, tried = [self.alpha], [(0.0, 1.0)]  # loss and scale of each penalty
+        held, each = round(self.validation_fraction * len(p)), list[Any]()
+
+        def scored(alpha: float, shared: float) -> tuple[float, float, float]:
+            for terms, kept, _ in each:
+                terms.shared = shared
+                terms.lower(*kept, alpha, self.max_iter)
+            with torch.no_grad():
+                losses = [loss(*terms.forward(phi, q), SCALES) for terms, _, (phi, q, loss) in each]
+            mean = torch.cat(losses, 1).mean(1)
+            return float(mean.min()), SCALES[int(mean.argmin())], shared
+
+        penalties, tried = [self.alpha], [(0.0, 1.0, 0.0)]  # loss, scale and share of each penalty
         if self.early_stopping and 0 < held < len(p):
             folds = max(1, min(MAX_FOLDS, len(p) // held, -(-HELD_OUT // held)))
             parts = [torch.arange(len(p)).roll(-held * fold) for fold in range(folds)]
             each = [(deepcopy(body.terms), samples(rows[held:]), samples(rows[:held])) for rows in parts]
             penalties, tried = [self.alpha * factor for factor in PATH], []
             for alpha in penalties:
-                for terms, kept, _ in each:
-                    terms.lower(*kept, alpha, self.max_iter)
-                with torch.no_grad():
-                    losses = [loss(*terms.forward(phi, q), SCALES) for terms, _, (phi, q, loss) in each]
-                mean = torch.cat(losses, 1).mean(1)
-                tried.append((float(mean.min()), SCALES[int(mean.argmin())]))
+                tried.append(scored(alpha, 0.0))
                 if min(tried) not in tried[-PATIENCE:]:
                     break
         best = tried.index(min(tried))
+        for shared in SHARED if each and 1 < pattern.n <= EXACT_LABELS else ():
+            if (found := scored(penalties[best], shared)) > tried[best]:
+                break
+            tried[best] = found
+        _, scale, body.terms.shared = tried[best]
         self.alpha_, final = penalties[best], samples(slice(None))
         self.n_iter_ = sum(body.terms.lower(*final, alpha, self.max_iter) for alpha in penalties[: best + 1])
         with torch.no_grad():
             for weight in body.terms.last():
-                weight.mul_(tried[best][1])
+                weight.mul_(scale)
             body.terms.linear.weight.copy_(body.terms.linear.weight @ whitening.T)
         return body
 
