@@ -159,9 +159,8 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         components: the maximum number of training samples in the kernel.
         layers, hidden: with ``layers`` above 1, depth and width of an MLP, added to the kernel.
         alpha: the strength of the penalty on the squared norm.
-        early_stopping: lower the penalty from 30 alpha to at least alpha / 30 while the loss
-            of held-out samples falls, then up to 14 labels that of the mean linear term, and train
-            on all. Without it, the penalty is alpha.
+        early_stopping: lower the penalty from 30 alpha to at least alpha / 30 while the held-out
+            loss falls, then up to 14 labels that of the mean linear term. Without it, use alpha.
         validation_fraction: the share held out, up to five times in turn below 2,000 samples.
         max_iter: steps of L-BFGS for each penalty.
         solver: for ``predict``; by default exact search up to 14 labels.
@@ -194,8 +193,7 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         random_state: Any = None,
     ) -> None:
         self.couplings, self.components = couplings, components
-        self.layers, self.hidden = layers, hidden
-        self.alpha, self.max_iter = alpha, max_iter
+        self.layers, self.hidden, self.alpha, self.max_iter = layers, hidden, alpha, max_iter
         self.early_stopping, self.validation_fraction = early_stopping, validation_fraction
         self.solver, self.random_state = solver, random_state
 
@@ -210,8 +208,7 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y = column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
         check_classification_targets(y)
         self._binarizer = LabelBinarizer().fit(y)
-        labels = self._binarizer.transform(y)
-        self.classes_ = self._binarizer.classes_
+        labels, self.classes_ = self._binarizer.transform(y), self._binarizer.classes_
         self._multilabel = self._binarizer.y_type_.startswith("multilabel")
         sets, counts = np.unique(labels, axis=0, return_counts=True)
         self._sets = torch.from_numpy(sets[np.argsort(-counts, kind="stable")[:MAX_SETS]].astype(np.float32))
@@ -237,11 +234,10 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             body = LabelBody(centers, Terms(len(centers), p.shape[1], pattern, self.layers, self.hidden))
         whitening = body.whitening()
         features = body.kernel(p) @ whitening
+        held, each = round(self.validation_fraction * len(p)), list[Any]()
 
         def samples(rows: Any) -> tuple[Tensor, Tensor, SeenSets]:
             return features[rows], p[rows], SeenSets(x[rows], self._sets, pattern)
-
-        held, each = round(self.validation_fraction * len(p)), list[Any]()
 
         def scored(alpha: float, shared: float) -> tuple[float, float, float]:
             for terms, kept, _ in each:
@@ -249,8 +245,7 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 terms.lower(*kept, alpha, self.max_iter)
             with torch.no_grad():
                 losses = [loss(*terms.forward(phi, q), SCALES) for terms, _, (phi, q, loss) in each]
-            mean = torch.cat(losses, 1).mean(1)
-            return float(mean.min()), SCALES[int(mean.argmin())], shared
+            return *min(zip(torch.cat(losses, 1).mean(1).tolist(), SCALES, strict=True)), shared
 
         penalties, tried = [self.alpha], [(0.0, 1.0, 0.0)]  # loss, scale and share of each penalty
         if self.early_stopping and 0 < held < len(p):
@@ -287,8 +282,7 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self._binarizer.inverse_transform(self._marginals(A))
         if self.solver is None and A.shape[1] > EXACT_LABELS:
             return self._sets[self._energies(A).argmin(1)].long().numpy()
-        solver = self.solver or auto_solver(A.shape[1])
-        return solve(A, solver, 1).states[:, 0].to(torch.int64).numpy()
+        return solve(A, self.solver or auto_solver(A.shape[1]), 1).states[:, 0].long().numpy()
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the probability of each label ``[samples, labels]``, or of each class."""
