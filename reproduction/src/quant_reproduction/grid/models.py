@@ -270,7 +270,7 @@ def training_runs(
 
 def trained(problem: Problem, recipe: Recipe) -> tuple[nn.Module, float]:
     """Return a trained network and its seconds of training; jobs share networks."""
-    if device().type == "cuda" and joins(problem, recipe):
+    if joins(problem, recipe):
         with TemporaryDirectory() as alone:
             shared = Path(os.environ.get(SHARED, alone))
             return trained_together((problem, recipe), planned, device(), shared)

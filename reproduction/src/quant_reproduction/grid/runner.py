@@ -5,6 +5,7 @@ A worker that dies takes no other job with it; one whose parent dies ends.
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import multiprocessing
 import os
@@ -15,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
 from multiprocessing.connection import wait as wait_for
@@ -91,6 +92,7 @@ class LocalPool:
         self._stack, self._executors = ExitStack(), list[ProcessPoolExecutor]()
         self._folder = Path(self._stack.enter_context(TemporaryDirectory()))
         self._stack.enter_context(_shared_gpu("cuda" in self._sizes))
+        self._stack.enter_context(_one_blas_thread())
         self._free = {device: [self._executor(device) for _ in range(n)] for device, n in self._sizes.items()}
         return self
 
@@ -111,19 +113,20 @@ class LocalPool:
     def outcomes(self, jobs: Sequence[Job], stop: Callable[[], bool]) -> Iterator[Outcome]:
         """Run jobs in this order, and yield their outcomes as they end.
 
-        On a GPU the first job of a stack trains the networks of all others, which wait for it.
+        The first job of a stack trains the networks of all others, which wait for it.
         """
-        waiting, tries, trained = list(jobs), Counter[Job](), {""}
-        if "cuda" in self._sizes:
-            from quant_reproduction.grid.models import write_plan  # imports torch
+        from quant_reproduction.grid.models import write_plan  # imports torch
 
-            write_plan(jobs, self._folder)
+        # a large simulation leaves other jobs no room on the GPU
+        waiting = sorted(jobs, key=lambda job: bool(self._on_gpu) and _simulated_qubits(job) >= LARGE_STATE)
+        tries, trained = Counter[Job](), {""}
+        write_plan(jobs, self._folder)
         running: dict[Future[Outcome], tuple[Job, Device, ProcessPoolExecutor]] = {}
         while (waiting or running) and not stop():
             for job in list(waiting):
                 device: Device = "cuda" if self._on_gpu and suits_gpu(job) else self._device
-                busy = {stack_of(each) for each, where, _ in running.values() if where == "cuda"} - trained
-                if self._free[device] and (device == "cpu" or stack_of(job) not in busy):
+                busy = {stack_of(each) for each, _, _ in running.values()} - trained
+                if self._free[device] and stack_of(job) not in busy:
                     executor = self._free[device].pop()
                     waiting.remove(job)
                     tries[job] += 1
@@ -158,8 +161,18 @@ def _start_worker(threads: int, device: Device, folder: Path) -> None:
     import torch
 
     torch.set_num_threads(threads)
-    if device == "cpu":  # jobs use a GPU if they see one
+    if device == "cuda":
+        wait_without_spinning()
+    else:  # jobs use a GPU if they see one
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
+def wait_without_spinning() -> None:
+    """Let threads that wait for the GPU sleep: 24 that spin leave the other jobs no core."""
+    with suppress(OSError, AttributeError):  # no driver, or an old one
+        driver = ctypes.CDLL("libcuda.so.1")
+        driver.cuInit(0)
+        driver.cuDevicePrimaryCtxSetFlags_v2(0, 4)  # CU_CTX_SCHED_BLOCKING_SYNC
 
 
 def _end_with_parent() -> None:
@@ -186,6 +199,20 @@ def _interrupts_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """Keep NumPy in new processes to one thread; torch and our kernels have their own setting."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    before = {name: os.environ.pop(name, None) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            os.environ.update({} if value is None else {name: value})
 
 
 @contextmanager
@@ -241,7 +268,7 @@ def suits_gpu(job: Job) -> bool:
 
 @lru_cache(maxsize=10_000)
 def stack_of(job: Job) -> str:
-    """Return the name of the stack in which a GPU trains a job's networks, or ""."""
+    """Return the name of the stack in which a job's networks train, or ""."""
     from quant_reproduction.grid.side_by_side import joins, shape_of
 
     training = _training(job)

@@ -1,8 +1,9 @@
-"""Networks of the paper's protocol that train side by side on a GPU.
+"""Networks of the paper's protocol that train side by side.
 
-One small network leaves a GPU nearly idle. A stack has all planned networks of one shape, of every
-seed, loss and rate; their gradients are written out and do not mix. Inputs of point sets that are
-always equal share one weight, as in :mod:`quant_reproduction.stacks`. Steps run in CUDA graphs.
+One small network leaves a GPU nearly idle, and even a core spends most of a step on calls. A stack has
+all planned networks of one shape, of every seed, loss and rate; their gradients are written out and do
+not mix. Inputs of point sets that are always equal share one weight, as in
+:mod:`quant_reproduction.stacks`. On a GPU steps run in CUDA graphs.
 """
 
 from __future__ import annotations
