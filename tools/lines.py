@@ -55,7 +55,7 @@ MAX_FILES, MAX_NAMES = (125, 140), (44, 50)
 ADDED = re.compile(
     r"src/qubolearn/((boltzmann|costs|tuning|data/standard|qubo/constraints|training/defaults)\.py|networks/(graph|"
     r"predicting|saving)\.py|solvers/(inequalities|population)\.py)|src/kernels/(constrained|elimination|population)\.cpp"
-    r"|reproduction/src/quant_reproduction/(released|stacks)\.py|reproduction/tests/test_released\.py"
+    r"|reproduction/src/quant_reproduction/(released|stacks|grid/side_by_side)\.py|reproduction/tests/(test_released|grid/test_side_by_side)\.py"
     r"|benchmarks/(constraints|costs|defaults|labels|penalties|samples|serving)\.py"
     r"|tests/(.*/)?test_(boltzmann|costs|tuning|inequalities|population|defaults|after_training|graph_body)\.py"
 )

@@ -41,6 +41,14 @@ def test_values_and_gradients_equal_those_of_the_layers_written_out(batch, threa
         torch.testing.assert_close(*slopes)
 
 
+def test_hooks_of_single_layers_run_in_steps_on_the_cpu(monkeypatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    body, seen = MLP(6, 3, 5, 4), list[int]()
+    body.linears[1].register_forward_hook(lambda layer, inputs, output: seen.append(len(output)))
+    body(torch.randn(2, 6))
+    assert seen == [2]
+
+
 @pytest.mark.parametrize("name", ["dense", "diagonal", "chimera", "pegasus"])
 def test_only_allowed_entries_exist(name: str) -> None:
     made = network(name=name)

@@ -78,7 +78,8 @@ class MLP(Saved):
 
     def forward(self, p: Tensor) -> tuple[Tensor, list[Tensor]]:
         """Return outputs ``[batch, outputs]`` and the hidden features."""
-        weights = [w for one in self.linears if type(one) is nn.Linear for w in (one.weight, one.bias)]
+        plain = [one for one in self.linears if type(one) is nn.Linear and not one._forward_hooks]
+        weights = [w for one in plain for w in (one.weight, one.bias)]
         if len(weights) == 2 * len(self.skips) and not self.dropout and _suits_numpy(p, weights):
             *features, outputs = _Layers.apply(self.skips, p, *weights)  # type: ignore[no-untyped-call]
             return outputs, features
