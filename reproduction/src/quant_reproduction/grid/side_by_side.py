@@ -28,7 +28,6 @@ from qubolearn.files import lock_folder, read_tensors, write_tensors
 from qubolearn.qubo import all_states
 from qubolearn.random import stream
 from qubolearn.recipes import Recipe, new_network
-from qubolearn.training.captured import captured
 
 Run = tuple[Problem, Recipe]
 #: Steps from which a training run joins a stack, and the most bits.
@@ -55,7 +54,9 @@ def trained_together(
     run: Run, planned: Callable[[], Sequence[Run]], device: torch.device, shared: Path
 ) -> tuple[nn.Module, float]:
     """Return a trained network and its share of the seconds; its stack trains all planned ones."""
-    folder = Path(os.environ.get("QUBOLEARN_RELEASED", "runs/released")) / f"text-{record_digest()}"
+    folder = (
+        Path(os.environ.get("QUBOLEARN_RELEASED", "runs/released")) / f"text-{device.type}-{record_digest()}"
+    )
     place = folder / shape_of(*run)
     place.mkdir(parents=True, exist_ok=True)
 
@@ -241,13 +242,25 @@ class Stack:
         for number in range(self.chunk):
             self._step(number)
 
+    def _captured(self) -> Callable[[], None]:
+        """Return the steps of a chunk as a CUDA graph, after some that set up libraries."""
+        side: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            self._steps()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._steps()
+        return graph.replay
+
     def train(self, checkpoint: Path) -> float:
         """Take all steps, from a checkpoint if there is one; return the seconds of all sessions."""
         state, spent = {"values": self.values, "first": self.first, "second": self.second}, 0.0
         work, waiting = self._steps, deque[Any]()
         if self.device.type == "cuda":
             self._prepare()
-            work = captured(self._steps)
+            work = self._captured()
             torch.cat([block.flatten() for block in self._blocks()], out=self.values)
             self.first.zero_()
             self.second.zero_()
