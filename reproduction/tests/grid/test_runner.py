@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from grids import accident, forever, job, visible, wait_until
 
+from quant_reproduction.grid import runner
 from quant_reproduction.grid.jobs import Job, Outcome, Store
 from quant_reproduction.grid.runner import LocalPool, run_jobs, suits_gpu
 
@@ -80,6 +82,19 @@ def test_an_error_of_the_grid_ends_its_workers(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), LocalPool(2, work=forever) as pool:
         run_jobs([job(0), job(1)], Store(tmp_path), pool, lambda outcome: 1 // 0)  # type: ignore[arg-type,return-value]
     assert multiprocessing.active_children() == []
+
+
+def test_a_daemon_that_does_not_quit_costs_no_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = tmp_path / "nvidia-cuda-mps-control"
+    daemon.write_text('#!/bin/sh\n[ "$1" = -d ] || exec sleep 60\n')
+    daemon.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(runner, "MPS_SECONDS", 0.5)
+    with runner._shared_gpu(True):
+        assert "CUDA_MPS_PIPE_DIRECTORY" in os.environ
+    assert "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
 
 
 def graph_matching(variant: str, k: int, seed: int = 0) -> Job:

@@ -33,8 +33,8 @@ Work = Callable[[Job], Outcome]
 
 #: Jobs at a time on one GPU, and the memory that must be free for each.
 JOBS_PER_GPU, BYTES_PER_JOB = 24, 5 * 2**30
-#: Seconds between calls of ``stop``, and starts of a job whose worker dies.
-TICK, TRIES = 0.2, 2
+#: Seconds between calls of ``stop``, starts of a job whose worker dies, and seconds that NVIDIA's MPS may take.
+TICK, TRIES, MPS_SECONDS = 0.2, 2, 20.0
 
 
 def run_jobs(
@@ -225,14 +225,15 @@ def _shared_gpu(used: bool) -> Iterator[None]:
         return
     with TemporaryDirectory(prefix="quant-mps-") as folder:
         environment = {**os.environ, **dict.fromkeys(names, folder)}
-        call: Any = {"env": environment, "capture_output": True, "timeout": 20}
+        call: Any = {"env": environment, "capture_output": True, "timeout": MPS_SECONDS}
         started = subprocess.run([command, "-d"], **call).returncode == 0
         os.environ.update(dict.fromkeys(names, folder) if started else {})
         try:
             yield
         finally:
             if started:
-                subprocess.run([command], input=b"quit\n", **call)
+                with suppress(subprocess.TimeoutExpired):  # of workers that were killed
+                    subprocess.run([command], input=b"quit\n", **call)
                 for name in names:
                     del os.environ[name]
 
