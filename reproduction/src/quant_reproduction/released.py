@@ -76,9 +76,8 @@ def planar_numbers(
     H = P @ rotation_2d(angle).mT  # [angles, n, 2]
     if noise:
         extent = (H.amax(1) - H.amin(1)).amax(1)[:, None, None]
-        H = H + noise * extent * (
-            torch.rand(H.shape, generator=generator, dtype=H.dtype, device=H.device) - 0.5
-        )
+        drawn = torch.rand(H.shape, generator=generator, dtype=H.dtype, device=H.device)
+        H = H + noise * extent * (drawn - 0.5)
     near = torch.cdist(H, P.expand(len(H), -1, -1)).topk(neighbors, largest=False).indices
     y = H.gather(1, near.flatten(1)[..., None].expand(-1, -1, 2)).reshape(*near.shape, 2)
     x = P[None, :, None]
@@ -156,9 +155,8 @@ def planar_data(
     count = few or (ANGLES if split == "train" else TESTED["2d"])
     for index in chosen[: few or None]:
         angle = torch.rand(count, generator=generator, device=device) * (math.pi / 3)
-        numbers = planar_numbers(
-            planar_shapes()[index].float().to(device), angle, neighbors, noise, generator
-        )
+        P = planar_shapes()[index].float().to(device)
+        numbers = planar_numbers(P, angle, neighbors, noise, generator)
         parts.append((numbers, angle, torch.full_like(angle, index in PLANAR_TRAINED, dtype=torch.bool)))
     numbers, angles, known = (torch.cat(each) for each in zip(*parts, strict=True))
     return Data(numbers, (511 * angles / (math.pi / 3)).floor().long().clamp(max=510), angles, known)
@@ -209,16 +207,12 @@ def willow_graphs(seed: int, split: str, generator: torch.Generator, few: int = 
         members = members[WILLOW_PICTURES:] if split == "train" else members[:WILLOW_PICTURES]
         pairs.append(torch.combinations(members))
     every = torch.cat(pairs)
-    every = every[
-        torch.randperm(len(every), generator=generator)[
-            : few or (GRAPHS if split == "train" else WILLOW_TESTED)
-        ]
-    ]
+    count = few or (GRAPHS if split == "train" else WILLOW_TESTED)
+    every = every[torch.randperm(len(every), generator=generator)[:count]]
     order = torch.rand(2, len(every), 4, generator=generator).argsort(-1)  # of both pictures' keypoints
     F, X = ([each[every[:, side, None], order[side]] for side in (0, 1)] for each in (features, points))
-    P = (
-        (order[0][:, :, None] == order[1][:, None]).long().argmax(-1)
-    )  # the partner of each point of the first picture
+    # the partner of each point of the first picture
+    P = (order[0][:, :, None] == order[1][:, None]).long().argmax(-1)
     edges = [each[:, None] - each[:, :, None] for each in X]  # [pairs, a, c, 2]
     d1, d2 = (each.norm(dim=-1) for each in edges)
     long, short = d1[:, :, None, :, None], d2[:, None, :, None]  # [pairs, a, b, c, d]
@@ -227,10 +221,8 @@ def willow_graphs(seed: int, split: str, generator: torch.Generator, few: int = 
     length = (long - short) / (long + short).clamp_min(1e-12) * there
     turned = (edges[0][:, :, None, :, None] * edges[1][:, None, :, None]).sum(-1)
     angle = torch.arccos((turned / (long * short).clamp_min(1e-12)).clamp(-1, 1)) * there
-    fit = [
-        (-(each**2) / each.flatten(1).var(1, correction=0)[:, None, None, None, None]).exp()
-        for each in (length, angle)
-    ]
+    scales = [each.flatten(1).var(1, correction=0)[:, None, None, None, None] for each in (length, angle)]
+    fit = [(-(each**2) / scale).exp() for each, scale in zip((length, angle), scales, strict=True)]
     eta, tau = 0.02, 0.82
     edge = (eta * (fit[0] - 1) + (1 - eta) * fit[1] - 1).reshape(-1, 16, 16)
     W = -(1 - eta) * tau * torch.diag_embed((F[0] @ F[1].mT).flatten(1)) - (1 - tau) * edge
@@ -276,13 +268,8 @@ def nets_of(
     for each in noisy:
         ways = variants(kind, method)[: 1 if each else None]
         widths = [hidden for hidden in sizes if not each or (kind, layers, hidden) == ("3d", 3, 32)]
-        made += [
-            Net(s, h, k, stage, pairs, each)
-            for s in seeds
-            for h in widths
-            for k, pairs in ways
-            for stage in stages
-        ]
+        every = itertools.product(seeds, widths, ways, stages)
+        made += [Net(s, h, k, stage, pairs, each) for s, h, (k, pairs), stage in every]
     return made
 
 
@@ -300,16 +287,14 @@ def training_runs(stacks: Sequence[Stack], folder: Path, few: int = 0) -> list[T
         seed, neighbors, stage, share = each
         if kind == "2d":
             data = planar_data(seed, "train", neighbors, where, few=few)
-            made[each] = Data(
-                data.inputs @ classes_of("2d")[1].to(where), data.labels, data.angles, data.trained
-            )
+            p = data.inputs @ classes_of("2d")[1].to(where)
+            made[each] = Data(p, data.labels, data.angles, data.trained)
         elif kind == "3d":
             made[each] = spatial_data(seed, "train", shapes, stage, share, where, few)
         else:
             made[each] = graph_data(kind, seed, "train", where, 4 * SETTINGS[kind].batch if few else 0)
-    inputs, labels = (
-        torch.cat([getattr(each, part) for each in made.values()]) for part in ("inputs", "labels")
-    )
+    inputs = torch.cat([each.inputs for each in made.values()])
+    labels = torch.cat([each.labels for each in made.values()])
     count, found = len(inputs) // len(made), []
     for stack in stacks:
         starts = torch.tensor([[*made].index(key(stack, net)) * count for net in stack.nets], device=where)
@@ -350,11 +335,8 @@ def cell(
     tests = {"2d": _planar_tests, "3d": _spatial_tests}.get(kind, _graph_tests)
     ways = variants(kind, method)[: 1 if noisy else None]
     for k, pairs in ways:
-        mine = [
-            i
-            for i, net in enumerate(stack.nets)
-            if net._replace(stage=0) == (seed, hidden, k, 0, pairs, noisy)
-        ]
+        wanted = (seed, hidden, k, 0, pairs, noisy)
+        mine = [i for i, net in enumerate(stack.nets) if net._replace(stage=0) == wanted]
         whole = (k, pairs) == ways[0]
         name = "" if whole else f"{f'{k} neighbors, ' if k else ''}{'all pairs' if pairs else 'per instance'}"
         for label, scores in itertools.islice(tests(stack.only(mine), few), None if whole else 1):
@@ -363,13 +345,9 @@ def cell(
 
 
 def _summary(degrees: Tensor) -> dict[str, Any]:
-    numbers = {
-        "degrees": degrees.mean().item(),
-        "degrees_median": degrees.median().item(),
-        "instances": len(degrees),
-    }
-    some = torch.randperm(len(degrees), generator=stream(0))
-    return {**numbers, "source": "exhaustive", "scores": packed(degrees[some])}
+    numbers = {"degrees": degrees.mean().item(), "degrees_median": degrees.median().item()}
+    scores = packed(degrees[torch.randperm(len(degrees), generator=stream(0))])
+    return {**numbers, "instances": len(degrees), "source": "exhaustive", "scores": scores}
 
 
 def _planar_tests(stack: Stack, few: int) -> Iterator[tuple[str, dict[str, Any]]]:

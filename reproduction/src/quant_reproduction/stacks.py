@@ -45,18 +45,19 @@ class Setting(NamedTuple):
     dtype: torch.dtype
 
 
+def _rates(rate: float) -> dict[str, float]:
+    return dict.fromkeys(("quant", "diag", "pure"), rate)
+
+
 def _graphs(k: int, epochs: int) -> Setting:
-    rates = dict.fromkeys(("quant", "diag", "pure"), 1e-5)
-    return Setting(k**4, k * (k - 1).bit_length(), 141, epochs, rates, 1e-2, 1e-3, 78, True, torch.float64)
+    return Setting(
+        k**4, k * (k - 1).bit_length(), 141, epochs, _rates(1e-5), 1e-2, 1e-3, 78, True, torch.float64
+    )
 
 
 SETTINGS: Mapping[Kind, Setting] = {
-    "2d": Setting(
-        441, 9, 32, 20, dict.fromkeys(("quant", "diag", "pure"), 1e-6), 1e-3, 1e-3, 79, True, torch.float32
-    ),
-    "3d": Setting(
-        9, 5, 32, 20, {"quant": 1e-4, "diag": 1e-5, "pure": 1e-5}, 1e-3, 1e-2, 79, False, torch.float32
-    ),
+    "2d": Setting(441, 9, 32, 20, _rates(1e-6), 1e-3, 1e-3, 79, True, torch.float32),
+    "3d": Setting(9, 5, 32, 20, {**_rates(1e-5), "quant": 1e-4}, 1e-3, 1e-2, 79, False, torch.float32),
     "randgraph": _graphs(4, 150),
     "five": _graphs(5, 450),
     "willow": _graphs(4, 150),
@@ -117,9 +118,8 @@ class Stack:
         self.setting, self.bits, self.on_chip = made, made.bits, made.dtype == torch.float64
         # the released "L5 H78" of Pure has a width of 32
         narrow = (kind, method, self.layers) == ("3d", "pure", 5)
-        self.full = method == "quant" or (
-            self.on_chip and method == "diag"
-        )  # Diag of clouds has its diagonal alone
+        # Diag of clouds has its diagonal alone
+        self.full = method == "quant" or (self.on_chip and method == "diag")
         self.outputs_of_last = made.bits**2 if self.full else made.bits
         self.widths = [32 if narrow or net.hidden == 32 else made.wide for net in self.nets]
         known = [self.parameters[1].shape[-1]] if self.parameters else self.widths
@@ -127,30 +127,26 @@ class Stack:
         if not self.parameters:
             for place in range(self.layers):
                 drawn = [self._drawn(*each, place) for each in zip(self.nets, self.widths, strict=True)]
-                self.parameters += [
-                    torch.stack(each).to(self.device, made.dtype) for each in zip(*drawn, strict=True)
-                ]
+                blocks = [torch.stack(each) for each in zip(*drawn, strict=True)]
+                self.parameters += [block.to(self.device, made.dtype) for block in blocks]
         for each in self.parameters:
             each.requires_grad_()
         here: Any = {"device": self.device, "dtype": made.dtype}
         states = all_states(self.bits, **here)
-        self.products = (
-            (states[:, :, None] * states[:, None]).flatten(1) if self.full else states
-        )  # [states, entries]
+        pairs = (states[:, :, None] * states[:, None]).flatten(1)
+        self.products = pairs if self.full else states  # [states, entries]
         self.states = states
         mask = torch.eye(self.bits) if method == "diag" else chip_mask(self.bits)
         self.mask = mask.to(**here) if self.on_chip else None
         # Diag's stages 1 and 3 regularize another network, and one has no sine
         odd = (kind, method) == ("3d", "diag")
-        self.regular = torch.zeros(
-            len(self.nets), 1, (self.layers - 1) * self.width + self.outputs_of_last, **here
-        )
+        size = (self.layers - 1) * self.width + self.outputs_of_last
+        self.regular = torch.zeros(len(self.nets), 1, size, **here)
         for row, net, width in zip(self.regular, self.nets, self.widths, strict=True):
             weight = made.mlp / made.batch * (not odd or net.stage == 1)
             row[:] = weight / width
-            row[:, row.shape[1] - self.outputs_of_last :] = (
-                0.0 if self.on_chip else weight / self.outputs_of_last
-            )
+            of_last = 0.0 if self.on_chip else weight / self.outputs_of_last
+            row[:, row.shape[1] - self.outputs_of_last :] = of_last
         plain = [odd and (self.layers, net.hidden, net.stage) == (5, 32, 0) for net in self.nets]
         self.plain = torch.tensor(plain, device=self.device)[:, None, None]
         repeats = [{32: 3}.get(width, 8) if kind == "3d" else 1 for width in self.widths]
@@ -158,9 +154,8 @@ class Stack:
         batch = made.batch
         each, every = torch.eye(batch) / batch, torch.full((batch, batch), batch**-2.0)
         compared = torch.stack([every if net.pairs else each for net in self.nets]).to(**here)
-        self.compared = compared[..., None] * torch.tensor(
-            [1.0, -made.unique], **here
-        )  # [networks, batch, batch, 2]
+        weights = torch.tensor([1.0, -made.unique], **here)
+        self.compared = compared[..., None] * weights  # [networks, batch, batch, 2]
 
     def _drawn(self, net: Net, width: int, place: int) -> tuple[Tensor, Tensor]:
         """Return weights ``[in, out]`` and bias as PyTorch draws them, merged."""
@@ -324,9 +319,8 @@ class Training:
         if self.stack.setting.shuffled:
             epoch, device = self.step // self.per_epoch, self.stack.device
             draws = [stream(seed, "order", epoch, device=device) for seed in self.seeds]
-            self.order = torch.stack(
-                [torch.randperm(self.data.number, generator=each, device=device) for each in draws]
-            )
+            number: Any = {"n": self.data.number, "device": device}
+            self.order = torch.stack([torch.randperm(**number, generator=each) for each in draws])
 
     def _step(self, number: int) -> None:
         rows = self.rows[number].flatten()

@@ -71,9 +71,7 @@ def add_tables(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     text = f"files with tables among: {', '.join(TABLES)}"
     parser.add_argument("files", nargs="+", metavar="FILE.md", help=text)
     parser.add_argument("--results", metavar="DIR", help="folder of the records [reproduction/results]")
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit with 2 if one is out of date"
-    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 2 if one is outdated")
 
 
 def run_tables(args: argparse.Namespace, output: Output) -> None:

@@ -29,9 +29,7 @@ from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.provenance import code, provenance
 
 #: The paper's items under (a), (b) and (c); training through raw reads takes longer than all others.
-PAPER = [
-    name for name, each in ENTRIES.items() if each.paper and not name.startswith(("released", "training-raw"))
-]
+PAPER = [n for n, each in ENTRIES.items() if each.paper and not n.startswith(("released", "training-raw"))]
 EXAMPLES = {
     "reproduce": """examples:
   quant reproduce --list
@@ -51,10 +49,8 @@ terminated."""
 
 
 def add_reproduce(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    text = "the paper's items under (a), (b) and (c), except training-raw"
-    parser.add_argument(
-        "items", nargs="*", metavar="ITEM", help=f"{', '.join(ENTRIES)}; paper: {text}; or all"
-    )
+    text = f"{', '.join(ENTRIES)}; paper: those of the paper but (r) and training-raw; or all"
+    parser.add_argument("items", nargs="*", metavar="ITEM", help=text)
     parser.add_argument("--list", action="store_true", help="list items, datasets and progress")
     parser.add_argument("--quick", action="store_true", help="a short run of every item, to show it works")
     parser.add_argument("--seeds", type=count, metavar="N", help=f"seeds per cell [{SEEDS}, quick: 1]")

@@ -133,9 +133,7 @@ def numbered_cells(seed: int, method: str, quick: bool = False) -> dict[str, Any
         window, answer = _forest(Snakes(source=source), problem, test, seed, quick)
         seconds, numbers = time.perf_counter() - began, {"window": window}
     else:
-        short: dict[str, Any] = (
-            {"epochs": 2, "hidden": 32} if quick else {"instances": problem.available("train")}
-        )
+        short: Any = {"epochs": 2, "hidden": 32} if quick else {"instances": problem.available("train")}
         network = train(problem, recipe_for("best", problem, method=method, seed=seed, **short))
         seconds, began = time.perf_counter() - began, time.perf_counter()
         answer = problem.decode(solve_instances(network, test.p, problem=problem)[0])
@@ -147,15 +145,10 @@ def _cell_scores(answer: Tensor, test: Instances) -> dict[str, Any]:
     """Return shares of right cells, snakes' cells and whole grids."""
     there, body = test.p > 0, test.answer > 0
     right = answer == test.answer
-    found = {
-        "accuracy": right[there],
-        "accuracy_snake": right[body],
-        "accuracy_grid": (right | ~there).all(1),
-    }
-    return {
-        **{name: values.double().mean().item() for name, values in found.items()},
-        "instances": len(answer),
-    }
+    found = {"accuracy": right[there], "accuracy_snake": right[body]}
+    found["accuracy_grid"] = (right | ~there).all(1)
+    means = {name: values.double().mean().item() for name, values in found.items()}
+    return {**means, "instances": len(answer)}
 
 
 def _forest(tuned: Snakes, problem: Snakes, test: Instances, seed: int, quick: bool) -> tuple[int, Tensor]:

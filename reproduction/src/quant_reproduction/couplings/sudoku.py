@@ -45,9 +45,8 @@ def solved_puzzles(seed: int, set: SetName, method: str, quick: bool = False) ->
     problem, test = _puzzles(set, seed, quick)
     if method != "quant":
         return _without_couplings(problem, method, test, seed, quick)
-    learned = learn_rules(
-        seed, problem=type(problem), **asdict(problem), **({"validation": 1} if quick else {})
-    )
+    more = {"validation": 1} if quick else {}
+    learned = learn_rules(seed, problem=type(problem), **asdict(problem), **more)
     _tempered(problem, learned.network, test.rows(slice(0, 64)), 1, seed)  # compiles
     began = time.perf_counter()
     right, sweeps = _tempered(problem, learned.network, test, SWEEPS, seed)

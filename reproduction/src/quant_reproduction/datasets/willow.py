@@ -24,6 +24,7 @@ from quant_reproduction.datasets.files import data_folder, load_npz, note_file
 from qubolearn.errors import QubolearnError, missing_extra, unknown_name
 from qubolearn.random import stream
 
+Names = Sequence[str]
 CLASSES = ("car", "duck", "face", "motorbike", "winebottle")
 KEYPOINTS = 10
 SIDE = 256  # pixels of the square images of the compact form
@@ -171,9 +172,7 @@ def _thumbnail(file: Path) -> Tensor:
     return torch.from_numpy(np.array(small, dtype=np.float32)).flatten()
 
 
-def sources_of(
-    classes: Sequence[str], features: Tensor, pictures: Tensor, shown: Sequence[int] = ()
-) -> list[int]:
+def sources_of(classes: Names, features: Tensor, pictures: Tensor, shown: Sequence[int] = ()) -> list[int]:
     """Return the number of each image's source, which must be on one side.
 
     Images of a class share a source if they are the same, mirrored or rotated by 90°, if features
@@ -195,9 +194,7 @@ def sources_of(
     return number
 
 
-def draw_split(
-    classes: Sequence[str], sources: Sequence[int], size: int, seed: int
-) -> tuple[list[int], list[int]]:
+def draw_split(classes: Names, sources: Sequence[int], size: int, seed: int) -> tuple[list[int], list[int]]:
     """Return ``size`` images of each class, and the others, by source."""
     chosen: list[int] = []
     for name in sorted(set(classes)):

@@ -35,6 +35,7 @@ from qubolearn.solvers import ExhaustiveSearch, Solver
 from qubolearn.training.callbacks import Callback
 from qubolearn.training.fit import Training
 
+Solvers = Sequence[str]
 #: Points of one cloud of a picture.
 SHOWN_POINTS = {2: 120, 3: 90}
 #: Degrees: errors are shown by the angle before in these steps.
@@ -44,7 +45,7 @@ ERROR_BINS = 15
 UPWARDS = torch.tensor([1.0, -1.0])  # images count pixels downwards
 
 
-def matches(model: Model, solvers: Sequence[str], instances: int, seed: int, each: int = 2) -> PanelNumbers:
+def matches(model: Model, solvers: Solvers, instances: int, seed: int, each: int = 2) -> PanelNumbers:
     """Return pairs of Willow images: ``each`` right and wrong matchings."""
     if not isinstance(model.problem, Willow):
         raise QubolearnError(f"a run of {model.problem.name} has no images; give a run of willow")
@@ -58,9 +59,7 @@ def matches(model: Model, solvers: Sequence[str], instances: int, seed: int, eac
     return panels.titled("Matched keypoints of Willow", drawn, note)
 
 
-def alignment(
-    model: Model, solvers: Sequence[str], instances: int, seed: int, cases: int = 0
-) -> PanelNumbers:
+def alignment(model: Model, solvers: Solvers, instances: int, seed: int, cases: int = 0) -> PanelNumbers:
     """Return clouds before and after alignment, in 3D after every stage."""
     aligned = aligned_clouds(model, solvers[0], cases or instances, seed)
     drawn = []
@@ -75,7 +74,7 @@ def alignment(
     return panels.titled(f"Test instances of {name} before and after alignment", drawn, note)
 
 
-def failures(model: Model, solvers: Sequence[str], instances: int, seed: int, cases: int = 5) -> PanelNumbers:
+def failures(model: Model, solvers: Solvers, instances: int, seed: int, cases: int = 5) -> PanelNumbers:
     """Return the worst instances: clouds, or matchings."""
     if isinstance(model.problem, (PointSet, Rotation)):
         return _cloud_failures(model, solvers, instances, seed, cases)
@@ -98,7 +97,7 @@ def failures(model: Model, solvers: Sequence[str], instances: int, seed: int, ca
     )
 
 
-def errors(model: Model, solvers: Sequence[str], instances: int, seed: int) -> PanelNumbers:
+def errors(model: Model, solvers: Solvers, instances: int, seed: int) -> PanelNumbers:
     """Return histograms of errors by solver: degrees, or wrong nodes."""
     problem, values = model.problem, {}
     data = problem.sample(instances, stream(seed, "test"), "test")
@@ -120,9 +119,7 @@ def errors(model: Model, solvers: Sequence[str], instances: int, seed: int) -> P
     return panels.titled(f"Errors on the same {instances} test instances of {problem.name}", [panel], note)
 
 
-def _cloud_failures(
-    model: Model, solvers: Sequence[str], instances: int, seed: int, cases: int
-) -> PanelNumbers:
+def _cloud_failures(model: Model, solvers: Solvers, instances: int, seed: int, cases: int) -> PanelNumbers:
     aligned = aligned_clouds(model, solvers[0], instances, seed)
     chosen, drawn = models.worst_of_each_shape(aligned, cases), []
     for index in chosen:
@@ -154,9 +151,7 @@ def cloud_panel(title: str, panel: Panel) -> PanelNumbers:
     return panels.clouds(title, {name: points.tolist() for name, points in series.items() if len(points)})
 
 
-def _willow_matchings(
-    model: Model, solvers: Sequence[str], instances: int, seed: int
-) -> tuple[Pairs, Tensor]:
+def _willow_matchings(model: Model, solvers: Solvers, instances: int, seed: int) -> tuple[Pairs, Tensor]:
     assert isinstance(model.problem, Willow)
     pairs = model.problem.sample_pairs(instances, stream(seed, "test"), "test")
     return pairs, model.answers(model.problem.weights(pairs).flatten(1), seeded(solvers[0], seed))
@@ -225,7 +220,7 @@ def second_lowest(A: Tensor, reads: Tensor) -> float:
     return qubo_energies(A[None].double(), states[None])[0].sort().values[1].item()
 
 
-def energies(model: Model, solvers: Sequence[str], instances: int, seed: int) -> PanelNumbers:
+def energies(model: Model, solvers: Solvers, instances: int, seed: int) -> PanelNumbers:
     """Return histograms of the energies that samplers read on one QUBO."""
     A, drawn = _qubos(model, instances, seed)[-1:], []
     reads = {sampler_label(spec): all_reads(seeded(spec, seed), A) for spec in solvers}
@@ -280,7 +275,7 @@ PIPELINE_BINS = 30
 
 
 @torch.no_grad()
-def pipeline(model: Model, solvers: Sequence[str], instances: int, seed: int) -> PanelNumbers:
+def pipeline(model: Model, solvers: Solvers, instances: int, seed: int) -> PanelNumbers:
     """Return the last test instance: input, p, learned A, reads, solution."""
     problem, solver = model.problem, seeded(solvers[0], seed)
     p = _inputs(model, instances, seed)

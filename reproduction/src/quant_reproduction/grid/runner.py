@@ -92,7 +92,6 @@ class LocalPool:
         self._stack, self._executors = ExitStack(), list[ProcessPoolExecutor]()
         self._folder = Path(self._stack.enter_context(TemporaryDirectory()))
         self._stack.enter_context(_shared_gpu("cuda" in self._sizes))
-        self._stack.enter_context(_one_blas_thread())
         self._free = {device: [self._executor(device) for _ in range(n)] for device, n in self._sizes.items()}
         return self
 
@@ -199,20 +198,6 @@ def _interrupts_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _one_blas_thread() -> Iterator[None]:
-    """Keep NumPy in new processes to one thread; torch and our kernels have their own setting."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    before = {name: os.environ.pop(name, None) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name)
-            os.environ.update({} if value is None else {name: value})
 
 
 @contextmanager

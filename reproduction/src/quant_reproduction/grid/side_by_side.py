@@ -54,10 +54,8 @@ def trained_together(
     run: Run, planned: Callable[[], Sequence[Run]], device: torch.device, shared: Path
 ) -> tuple[nn.Module, float]:
     """Return a trained network and its share of the seconds; its stack trains all planned ones."""
-    folder = (
-        Path(os.environ.get("QUBOLEARN_RELEASED", "runs/released")) / f"text-{device.type}-{record_digest()}"
-    )
-    place = folder / shape_of(*run)
+    root = Path(os.environ.get("QUBOLEARN_RELEASED", "runs/released"))
+    place = root / f"text-{device.type}-{record_digest()}" / shape_of(*run)
     place.mkdir(parents=True, exist_ok=True)
 
     def file_of(run: Run) -> Path:

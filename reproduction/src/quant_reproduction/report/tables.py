@@ -43,9 +43,8 @@ def summary_table(report: Report) -> Table:
         counts = (found.close[protocol], *found.cells[protocol].values())
         rows.append((f"({protocol}) {name}", *map(str, counts), *beaten))
     total = sum(found.cells["a"].values())
-    ours = numbers.join_words(
-        [f"{count} ({protocol})" for protocol, count in found.different.items() if count]
-    )
+    different = [f"{count} ({protocol})" for protocol, count in found.different.items() if count]
+    ours = numbers.join_words(different)
     note = (
         f"{total} numbers of the paper's own method. Reproduced: two one-sided tests at 5 % place our mean within that "
         "share of the printed number; 25 % includes 10 %. Of the others, a number is better or worse if a 95 % "
@@ -212,9 +211,8 @@ def all_records(report: Report) -> str:
     """Show the records behind every number, item by item."""
     unknown = sum("commit" not in record for record in report.records)
     remake = "`quant reproduce --key KEY` remakes a record alone and compares"
-    parts = [
-        f"{numbers.plural(len(report.records), 'record')}; {unknown or 'none'} without a commit. {remake}.\n"
-    ]
+    count = numbers.plural(len(report.records), "record")
+    parts = [f"{count}; {unknown or 'none'} without a commit. {remake}.\n"]
     for item in report.items:
         if item.records:
             names = [path.name for path in Store(report.results).paths(item.name)]
