@@ -123,6 +123,17 @@ def test_large_states_batches_and_networks_suit_a_gpu() -> None:
     assert [suits_gpu(each) for each in small] == [False] * 7
 
 
+def test_jobs_wait_for_networks_that_others_train_and_for_room_on_the_gpu() -> None:
+    first, other = matching("exhaustive"), matching("exhaustive", "second-best")
+    assert not runner._has_room(other, "cpu", [first], {""})
+    assert runner._has_room(other, "cpu", [first], {"", runner.network_of(first)})
+    assert runner._has_room(matching("exhaustive", hidden=8), "cpu", [first], {""})
+    large, stack = graph_matching("baseline", 5), clouds("paper")
+    assert not runner._has_room(large, "cuda", [first], {""})
+    assert runner._has_room(stack, "cuda", [large] * runner.BUSY_PER_GPU, {""})
+    assert not runner._has_room(first, "cuda", [large] * runner.BUSY_PER_GPU, {""})
+
+
 def test_with_a_gpu_each_job_runs_where_it_is_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
     jobs = [graph_matching(variant, 5, seed) for variant in ("baseline", "inserted") for seed in range(3)]

@@ -31,8 +31,8 @@ from qubolearn.errors import QubolearnError
 Device = Literal["cpu", "cuda"]
 Work = Callable[[Job], Outcome]
 
-#: Jobs at a time on one GPU, and the memory that must be free for each.
-JOBS_PER_GPU, BYTES_PER_JOB = 24, 5 * 2**30
+#: Jobs at a time on one GPU, those of them that keep a core busy (stacks do not), and the memory that each needs.
+JOBS_PER_GPU, BUSY_PER_GPU, BYTES_PER_JOB = 24, 6, 5 * 2**30
 #: Seconds between calls of ``stop``, starts of a job whose worker dies, and seconds that NVIDIA's MPS may take.
 TICK, TRIES, MPS_SECONDS = 0.2, 2, 20.0
 
@@ -90,6 +90,7 @@ class LocalPool:
 
     def __enter__(self) -> LocalPool:
         self._stack, self._executors = ExitStack(), list[ProcessPoolExecutor]()
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # workers would start one per core each
         self._folder = Path(self._stack.enter_context(TemporaryDirectory()))
         self._stack.enter_context(_shared_gpu("cuda" in self._sizes))
         self._free = {device: [self._executor(device) for _ in range(n)] for device, n in self._sizes.items()}
@@ -112,20 +113,20 @@ class LocalPool:
     def outcomes(self, jobs: Sequence[Job], stop: Callable[[], bool]) -> Iterator[Outcome]:
         """Run jobs in this order, and yield their outcomes as they end.
 
-        The first job of a stack trains the networks of all others, which wait for it.
+        Jobs whose network or stack another one trains wait for it. Large simulations come first: beside them
+        small kernels would starve.
         """
         from quant_reproduction.grid.models import write_plan  # imports torch
 
-        # a large simulation leaves other jobs no room on the GPU
-        waiting = sorted(jobs, key=lambda job: bool(self._on_gpu) and _simulated_qubits(job) >= LARGE_STATE)
+        waiting = sorted(jobs, key=_fills_gpu, reverse=True)
         tries, trained = Counter[Job](), {""}
         write_plan(jobs, self._folder)
         running: dict[Future[Outcome], tuple[Job, Device, ProcessPoolExecutor]] = {}
         while (waiting or running) and not stop():
             for job in list(waiting):
                 device: Device = "cuda" if self._on_gpu and suits_gpu(job) else self._device
-                busy = {stack_of(each) for each, _, _ in running.values()} - trained
-                if self._free[device] and stack_of(job) not in busy:
+                others = [each for each, on, _ in running.values() if on == device]
+                if self._free[device] and _has_room(job, device, others, trained):
                     executor = self._free[device].pop()
                     waiting.remove(job)
                     tries[job] += 1
@@ -138,7 +139,7 @@ class LocalPool:
                 died = isinstance(error, BrokenProcessPool)
                 self._free[device].append(self._executor(device) if died else executor)
                 if error is None:
-                    trained.add(stack_of(job))
+                    trained.add(network_of(job))
                     yield future.result()
                 elif not died:
                     reason = str(error).strip().splitlines()[-1]
@@ -150,6 +151,18 @@ class LocalPool:
                     text = f"its worker died {TRIES} times; if memory ran out, use fewer --processes"
                     said = log.read_text(errors="replace") if log.exists() else str(error)
                     yield Outcome(job, None, text, said)
+
+
+def _has_room(job: Job, device: Device, running: Sequence[Job], trained: set[str]) -> bool:
+    """Return True if a job may start beside others on its device; networks in ``trained`` exist."""
+    training = [each for each in running if network_of(each) not in trained]
+    if network_of(job) in map(network_of, training):
+        return False
+    if device == "cpu" or (stack_of(job) and network_of(job) not in trained):
+        return True
+    if _fills_gpu(job):
+        return all(map(_fills_gpu, running))
+    return len(running) - sum(bool(stack_of(each)) for each in training) < BUSY_PER_GPU
 
 
 def _start_worker(threads: int, device: Device, folder: Path) -> None:
@@ -265,6 +278,13 @@ def stack_of(job: Job) -> str:
 
 
 @lru_cache(maxsize=10_000)
+def network_of(job: Job) -> str:
+    """Return the name of what a job trains, which others may share: its stack, its network, or ""."""
+    training = _training(job)
+    return "" if training is None else stack_of(job) or f"{training}, seed {job.seed}"
+
+
+@lru_cache(maxsize=10_000)
 def effort(job: Job) -> float:
     """Return the steps times bits that a job costs; long ones run first."""
     if job.task == "released":  # the first seed trains those of all others
@@ -284,6 +304,11 @@ def effort(job: Job) -> float:
     for name in (job.task, solver, recipe.network, problem.name):
         cost *= FACTORS.get(name, 1)
     return cost
+
+
+def _fills_gpu(job: Job) -> bool:
+    """Return True for simulations that would slow down all other jobs on the GPU."""
+    return _simulated_qubits(job) >= LARGE_STATE
 
 
 def _simulated_qubits(job: Job) -> int:
