@@ -251,7 +251,7 @@ def verify(args: argparse.Namespace, grid: Sequence[Job], store: Store, output: 
 
     rows = [compare(outcome) for outcome in outcomes]
     table = [[row["job"], row["again"], f"{row['difference']:.1e}", row["where"]] for row in rows]
-    title = f"{len(rows)} records rerun, chosen by --seed {seed}"
+    title = "" if args.key else f"{len(rows)} records rerun, chosen by --seed {seed}"
     output.table(title, ["record", "again", "difference", "where"], table)
     counts = Counter(row["again"] for row in rows)
     shown = [f"{counts[name]} {text}" for name, text in AGAIN.items() if counts[name]]
