@@ -125,13 +125,14 @@ def test_large_states_batches_and_networks_suit_a_gpu() -> None:
 
 def test_jobs_wait_for_networks_that_others_train_and_for_room_on_the_gpu() -> None:
     first, other = matching("exhaustive"), matching("exhaustive", "second-best")
-    assert not runner._has_room(other, "cpu", [first], {""})
-    assert runner._has_room(other, "cpu", [first], {"", runner.network_of(first)})
-    assert runner._has_room(matching("exhaustive", hidden=8), "cpu", [first], {""})
+    assert not runner._has_room(other, "cpu", [first], {""}, 2)
+    assert runner._has_room(other, "cpu", [first], {"", runner.network_of(first)}, 2)
+    assert runner._has_room(matching("exhaustive", hidden=8), "cpu", [first], {""}, 2)
     large, stack = graph_matching("baseline", 5), clouds("paper")
-    assert not runner._has_room(large, "cuda", [first], {""})
-    assert runner._has_room(stack, "cuda", [large] * runner.BUSY_PER_GPU, {""})
-    assert not runner._has_room(first, "cuda", [large] * runner.BUSY_PER_GPU, {""})
+    assert not runner._has_room(large, "cuda", [first], {""}, 2)
+    assert runner._has_room(stack, "cuda", [large, large], {""}, 2)
+    assert runner._has_room(first, "cuda", [large, stack], {""}, 2)
+    assert not runner._has_room(first, "cuda", [large, large], {""}, 2)
 
 
 def test_with_a_gpu_each_job_runs_where_it_is_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,8 +113,8 @@ class LocalPool:
     def outcomes(self, jobs: Sequence[Job], stop: Callable[[], bool]) -> Iterator[Outcome]:
         """Run jobs in this order, and yield their outcomes as they end.
 
-        Jobs whose network or stack another one trains wait for it. Large simulations come first: beside them
-        small kernels would starve.
+        Jobs whose network or stack another one trains wait for it. Large simulations come first and alone:
+        they slow down small kernels.
         """
         from quant_reproduction.grid.models import write_plan  # imports torch
 
@@ -126,7 +126,8 @@ class LocalPool:
             for job in list(waiting):
                 device: Device = "cuda" if self._on_gpu and suits_gpu(job) else self._device
                 others = [each for each, on, _ in running.values() if on == device]
-                if self._free[device] and _has_room(job, device, others, trained):
+                most = BUSY_PER_GPU if self._on_gpu else self._sizes[device]  # the cores have other jobs, too
+                if self._free[device] and _has_room(job, device, others, trained, most):
                     executor = self._free[device].pop()
                     waiting.remove(job)
                     tries[job] += 1
@@ -153,8 +154,11 @@ class LocalPool:
                     yield Outcome(job, None, text, said)
 
 
-def _has_room(job: Job, device: Device, running: Sequence[Job], trained: set[str]) -> bool:
-    """Return True if a job may start beside others on its device; networks in ``trained`` exist."""
+def _has_room(job: Job, device: Device, running: Sequence[Job], trained: set[str], most: int) -> bool:
+    """Return True if a job may start beside others on its device.
+
+    Networks in ``trained`` exist; at ``most`` this many jobs on a GPU may keep a core busy.
+    """
     training = [each for each in running if network_of(each) not in trained]
     if network_of(job) in map(network_of, training):
         return False
@@ -162,7 +166,7 @@ def _has_room(job: Job, device: Device, running: Sequence[Job], trained: set[str
         return True
     if _fills_gpu(job):
         return all(map(_fills_gpu, running))
-    return len(running) - sum(bool(stack_of(each)) for each in training) < BUSY_PER_GPU
+    return len(running) - sum(bool(stack_of(each)) for each in training) < most
 
 
 def _start_worker(threads: int, device: Device, folder: Path) -> None:
