@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import dimod
 import numpy as np
@@ -15,9 +17,11 @@ import torch
 from qubolearn.cli import main
 from qubolearn.qubo import parse_qubo, upper_triangular
 
-QUICK = (
-    *("--k", "3", "--topology", "dense", "--hidden", "32", "--epochs", "4"),
-    *("--instances", "500", "--batch-size", "100", "--validation", "50"),
+Call = Callable[[str], Any]
+
+TRAIN = (
+    "train randgraph --k 3 --topology dense --hidden 32 --epochs 4"
+    " --instances 500 --batch-size 100 --validation 50 --test 200"
 )
 
 
@@ -25,26 +29,18 @@ QUICK = (
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a trained run and a file of instances."""
     made = tmp_path_factory.mktemp("cli")
-    assert main(["train", "randgraph", *QUICK, "--out", str(made / "run"), "--test", "200", "--json"]) == 0
-    assert main(["instances", "randgraph", "--k", "3", "--count", "7", "--out", str(made / "p.npz")]) == 0
+    for command in (
+        f"{TRAIN} --out {made}/run --json",
+        f"instances randgraph --k 3 --count 7 --out {made}/p.npz",
+    ):
+        assert main(command.split()) == 0
     return made
 
 
-def call(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
-    """Run a command with --json and return its object."""
-    capsys.readouterr()
-    assert main([*words, "--json"]) == 0
-    out = capsys.readouterr().out
-    assert out.count("\n") == 1
-    result = json.loads(out)
-    assert isinstance(result, dict)
-    return result
-
-
-def fails(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def fails(capsys: pytest.CaptureFixture[str], command: str) -> str:
     """Run a command that must fail with exit code 2 and one line."""
     capsys.readouterr()
-    assert main([*words, "--json"]) == 2
+    assert main([*command.split(), "--json"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("qubolearn: error: ")
@@ -52,44 +48,29 @@ def fails(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return captured.err
 
 
-def test_train_writes_a_run_and_a_second_call_does_not_train_again(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_train_writes_a_run_and_a_second_call_does_not_train_again(folder: Path, call: Call) -> None:
     stamp = (folder / "run" / "model.safetensors").stat().st_mtime_ns
-    again = call(capsys, "train", "randgraph", *QUICK, "--out", str(folder / "run"), "--test", "200")
+    again = call(f"{TRAIN} --out {folder}/run")
     assert (folder / "run" / "model.safetensors").stat().st_mtime_ns == stamp
     stored = json.loads((folder / "run" / "result.json").read_text())
     assert again["accuracy"] == stored["accuracy"] > 0.2
     assert {"accuracy_projected", "seconds", "versions", "machine", "seed", "hamming"} <= stored.keys()
 
 
-def test_evaluate_with_several_solvers_and_seeds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = str(folder / "run")
-    exact = call(capsys, "evaluate", run, "--instances", "100", "--seed", "3")
-    neal = call(
-        capsys,
-        "evaluate",
-        run,
-        "--instances",
-        "100",
-        "--seed",
-        "3",
-        "--solver",
-        "neal:reads=20,sweeps=50,seed=0",
-    )
-    other = call(capsys, "evaluate", run, "--instances", "100", "--seed", "4")
+def test_evaluate_with_several_solvers_and_seeds(folder: Path, call: Call) -> None:
+    evaluate = f"evaluate {folder}/run --instances 100 --seed"
+    exact = call(f"{evaluate} 3")
+    neal = call(f"{evaluate} 3 --solver neal:reads=20,sweeps=50,seed=0")
+    other = call(f"{evaluate} 4")
     assert neal["accuracy"] == exact["accuracy"]
     assert neal["source"] == "simulated"
     assert exact["hamming"] != other["hamming"]
-    projected = call(capsys, "evaluate", run, "--instances", "100", "--seed", "3", "--project")
+    projected = call(f"{evaluate} 3 --project")
     assert projected["headline"] == exact["accuracy_projected"]
 
 
-def test_solve_writes_qubos_bits_and_answers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = call(
-        capsys, "solve", str(folder / "run"), str(folder / "p.npz"), "--out", str(folder / "solved.npz")
-    )
-    assert result["count"] == 7
+def test_solve_writes_qubos_bits_and_answers(folder: Path, call: Call) -> None:
+    assert call(f"solve {folder}/run {folder}/p.npz --out {folder}/solved.npz")["count"] == 7
     solved, instances = np.load(folder / "solved.npz"), np.load(folder / "p.npz")
     A, states = torch.from_numpy(solved["A"]).double(), torch.from_numpy(solved["states"]).double()
     np.testing.assert_allclose(torch.einsum("bi,bij,bj->b", states, A, states), solved["energies"], atol=1e-6)
@@ -99,19 +80,11 @@ def test_solve_writes_qubos_bits_and_answers(folder: Path, capsys: pytest.Captur
 
 @pytest.mark.parametrize("form", ["coo", "bqm"])
 def test_export_writes_the_same_qubos_as_solve(
-    folder: Path, capsys: pytest.CaptureFixture[str], form: str
+    folder: Path, call: Call, capsys: pytest.CaptureFixture[str], form: str
 ) -> None:
-    call(
-        capsys,
-        "export",
-        str(folder / "run"),
-        str(folder / "p.npz"),
-        "--format",
-        form,
-        "--out",
-        str(folder / form),
-    )
-    call(capsys, "solve", str(folder / "run"), str(folder / "p.npz"), "--out", str(folder / f"{form}.npz"))
+    export = f"export {folder}/run {folder}/p.npz --format {form} --out {folder}/{form}"
+    call(export)
+    call(f"solve {folder}/run {folder}/p.npz --out {folder}/{form}.npz")
     A = upper_triangular(torch.from_numpy(np.load(folder / f"{form}.npz")["A"]).double())
     files = sorted((folder / form).iterdir())
     assert [file.name for file in files] == [f"{i:04d}.{form}" for i in range(7)]
@@ -120,22 +93,18 @@ def test_export_writes_the_same_qubos_as_solve(
     else:
         bqm = dimod.BinaryQuadraticModel.from_file(files[3].read_bytes())
         assert bqm.energy(np.ones(6)) == pytest.approx(A[3].sum().item())
-    assert "not an empty folder" in fails(
-        capsys, "export", str(folder / "run"), str(folder / "p.npz"), "--out", str(folder / form)
-    )
+    assert "not an empty folder" in fails(capsys, export)
 
 
-def test_plot_draws_pictures(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = call(capsys, "plot", str(folder / "run"), "--out", str(folder / "pictures"))["files"]
+def test_plot_draws_pictures(folder: Path, call: Call) -> None:
+    files = call(f"plot {folder}/run --out {folder}/pictures")["files"]
     assert len(files) == 2
     assert all(Path(file).read_bytes().startswith(b"\x89PNG") for file in files)
 
 
-def test_demo_shows_what_couplings_buy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_demo_shows_what_couplings_buy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call) -> None:
     monkeypatch.delenv("QUBOLEARN_DATA", raising=False)
-    result = call(capsys, "demo", "--out", str(tmp_path), "--epochs", "4")
+    result = call(f"demo --out {tmp_path} --epochs 4")
     assert result["maxcut"]["coupled"] > 0.5 + max(result["maxcut"][head] for head in ("uncoupled", "direct"))
     sudoku = result["sudoku"]
     assert (sudoku["rules"], sudoku["of"], sudoku["others"]) == (7290, 7290, 0)
@@ -175,15 +144,8 @@ def test_bad_input_is_one_line_exit_code_two_and_nothing_written(
     np.savez(other, p=np.zeros((2, 5), np.float32))
     np.savez(nan, p=np.full((2, 81), np.nan, np.float32))
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    places = {
-        "new": new,
-        "here": tmp_path,
-        "run": folder / "run",
-        "other": other,
-        "nan": nan,
-        "good": folder / "p.npz",
-    }
-    assert says in fails(capsys, *words.format(**places).split())
+    given = {"run": folder / "run", "good": folder / "p.npz", "here": tmp_path}
+    assert says in fails(capsys, words.format(new=new, other=other, nan=nan, **given))
     assert not new.exists()
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
@@ -205,13 +167,7 @@ def test_closed_standard_streams(words: str, code: int) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 
 
-def test_problems_beyond_exhaustive_search_are_trained_and_scored(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_problems_beyond_exhaustive_search_are_trained_and_scored(tmp_path: Path, call: Call) -> None:
     """Exhaustive search would take hours, and raises at 40 bits."""
     sizes = "--layers 2 --hidden 8 --network mlp --epochs 1 --instances 20 --batch-size 10 --validation 3 --test 3"
-    assert (
-        main(["train", "randgraph", "--k", "9", *sizes.split(), "--out", str(tmp_path / "run"), "--json"])
-        == 0
-    )
-    assert json.loads(capsys.readouterr().out)["source"] == "simulated"
+    assert call(f"train randgraph --k 9 {sizes} --out {tmp_path}/run")["source"] == "simulated"

@@ -19,15 +19,7 @@ class Mine(RandGraph):
     name = "mine"
     k: int = 3
 """
-OPTIONS = {
-    "topology": "dense",
-    "hidden": 16,
-    "epochs": 1500,
-    "instances": 100,
-    "batch_size": 25,
-    "validation": 10,
-}
-WORDS = [word for name, value in OPTIONS.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+SMALL = "--topology dense --hidden 16 --epochs 1 --instances 20 --batch-size 10 --validation 10 --test 10"
 
 
 @pytest.fixture
@@ -39,26 +31,19 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_commands_open_such_a_run_by_the_given_class(own: str, capsys: pytest.CaptureFixture[str]) -> None:
-    short = [*WORDS, "--epochs", "1", "--instances", "20", "--batch-size", "10", "--test", "10"]
-    assert main(["train", own, *short, "--out", "run"]) == 0
-    assert main(["instances", own, "--count", "3", "--out", "three.npz"]) == 0
-    commands = (
-        ["evaluate", "run", "--instances", "10"],
-        ["solve", "run", "three.npz"],
-        ["export", "run", "three.npz"],
-        ["plot", "run"],
-    )
+    assert main(f"train {own} {SMALL} --out run".split()) == 0
+    assert main(f"instances {own} --count 3 --out three.npz".split()) == 0
     trap = Path("executed")
     Path("own.py").write_text(f"import pathlib\npathlib.Path({str(trap)!r}).touch()\n{OWN}")
-    for words in commands:
+    for command in ("evaluate run --instances 10", "solve run three.npz", "export run three.npz", "plot run"):
         load_problem.cache_clear()
         capsys.readouterr()
-        assert main(words) == 2, words
+        assert main(command.split()) == 2, command
         assert not trap.exists(), "the run's own words ran the file"
         message = capsys.readouterr().err
         assert "--problem own.py:Mine" in message
         assert message.count("\n") == 1
-        assert main([*words, "--problem", own]) == 0, words
+        assert main(f"{command} --problem {own}".split()) == 0, command
         trap.unlink(missing_ok=True)
     assert np.load("three.solved.npz")["states"].shape == (3, load_problem(own)().bits)
 
@@ -72,5 +57,5 @@ def test_an_error_in_a_problem_keeps_its_traceback_and_names_the_problem(
     monkeypatch.syspath_prepend(".")
     Path("failing.py").write_text(FAILING)
     with pytest.raises(LookupError, match="no scale") as caught:
-        main(["train", "failing.py:Mine", *WORDS, "--epochs", "1", "--out", "run"])
+        main(f"train failing.py:Mine {SMALL} --out run".split())
     assert "Mine(k=3)" in "".join(caught.value.__notes__)

@@ -13,44 +13,22 @@ import pytest
 from qubolearn.cli import main
 from qubolearn.files import lock_folder
 
-TINY = (
-    *(
-        "train",
-        "randgraph",
-        "--k",
-        "2",
-        "--topology",
-        "dense",
-        "--layers",
-        "2",
-        "--hidden",
-        "4",
-        "--epochs",
-        "2",
-    ),
-    *("--instances", "8", "--batch-size", "8", "--validation", "4", "--test", "4", "--device", "cpu"),
+TRAIN = (
+    "train randgraph --k 2 --topology dense --layers 2 --hidden 4 --epochs 2"
+    " --instances 8 --batch-size 8 --validation 4 --test 4 --device cpu --out"
 )
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("places") / "run"
-    assert main([*TINY, "--out", str(folder)]) == 0
+    assert main(f"{TRAIN} {folder}".split()) == 0
     return folder
 
 
 @pytest.fixture
 def run(trained: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(trained, tmp_path / "run"))
-
-
-def command(*words: str | Path, **settings: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "qubolearn", *map(str, words)]
-    given = {"stderr": subprocess.PIPE, "text": True, "timeout": 120, **settings}
-    return subprocess.run(line, check=False, **given)  # type: ignore[call-overload, no-any-return]
-
-
-# --- links (issue 17, point 21) and outputs (22)
 
 
 def test_train_writes_no_file_outside_the_run(run: Path) -> None:
@@ -63,11 +41,8 @@ def test_train_writes_no_file_outside_the_run(run: Path) -> None:
         (run / name).symlink_to("../victim")
     for number in (os.getpid(), os.getpid() + 1):
         (run / f".metrics.jsonl.{number}.tmp").symlink_to("../victim")
-    assert main([*TINY, "--out", str(run)]) == 0
+    assert main(f"{TRAIN} {run}".split()) == 0
     assert victim.read_text() == "precious"
-
-
-# --- full disks
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
@@ -75,23 +50,20 @@ def test_train_writes_no_file_outside_the_run(run: Path) -> None:
     "words", ["--help", "train --help", "evaluate {run} --instances 4", "info {run} --json"]
 )
 def test_a_full_disk_behind_stdout_is_one_line(words: str, run: Path) -> None:
+    command = [sys.executable, "-m", "qubolearn", *words.format(run=run).split()]
     with open("/dev/full", "w") as full:
-        done = command(*words.format(run=run).split(), stdout=full)
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False
+        )
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == "qubolearn: error: No space left on device (standard output)"
     assert "Traceback" not in done.stderr
-
-
-# --- odd names
-
-
-# --- writers and users
 
 
 def test_a_second_training_of_a_folder_is_rejected(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("model.safetensors", "checkpoint.safetensors"):
         (run / name).unlink()
     with lock_folder(run):
-        assert main([*TINY, "--out", str(run)]) == 2
+        assert main(f"{TRAIN} {run}".split()) == 2
     assert "is being written by another training" in capsys.readouterr().err
-    assert main([*TINY, "--out", str(run)]) == 0
+    assert main(f"{TRAIN} {run}".split()) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +16,9 @@ from qubolearn.cli.runs import paired
 from qubolearn.recipes import preset
 from qubolearn.runs import Run
 
-QUICK = (
-    "--k",
-    "3",
-    "--hidden",
-    "16",
-    "--epochs",
-    "2",
-    "--instances",
-    "300",
-    "--validation",
-    "20",
-    "--test",
-    "50",
-)
+Call = Callable[[str], Any]
+
+TRAIN = "train randgraph --k 3 --hidden 16 --epochs 2 --instances 300 --validation 20 --test 50"
 
 
 @pytest.fixture(scope="module")
@@ -36,33 +26,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train two runs."""
     made = tmp_path_factory.mktemp("runs")
     for head in ("coupled", "uncoupled"):
-        assert main(["train", "randgraph", *QUICK, "--head", head, "--out", str(made / head), "--json"]) == 0
+        assert main(f"{TRAIN} --head {head} --out {made}/{head} --json".split()) == 0
     return made
 
 
-def call(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    capsys.readouterr()
-    assert main([*words, "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert isinstance(result, dict)
-    return result
-
-
-def test_compare_agrees_with_evaluate_and_pairs_the_instances(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    both = [str(folder / "uncoupled"), str(folder / "coupled")]
-    found = call(capsys, "compare", *both, "--instances", "200", "--seed", "3")
-    for row, run in zip(found["runs"], both, strict=True):  # type: ignore[call-overload]
-        alone = call(capsys, "evaluate", run, "--instances", "200", "--seed", "3")
-        assert (row["accuracy"], row["accuracy_projected"]) == (
-            alone["accuracy"],
-            alone["accuracy_projected"],
-        )
-    change = found["difference"]["accuracy"]  # type: ignore[index]
-    assert change["mean"] == pytest.approx(found["runs"][1]["accuracy"] - found["runs"][0]["accuracy"])  # type: ignore[index]
+def test_compare_agrees_with_evaluate_and_pairs_the_instances(folder: Path, call: Call) -> None:
+    both = [f"{folder}/uncoupled", f"{folder}/coupled"]
+    found = call(f"compare {' '.join(both)} --instances 200 --seed 3")
+    for row, run in zip(found["runs"], both, strict=True):
+        alone = call(f"evaluate {run} --instances 200 --seed 3")
+        for score in ("accuracy", "accuracy_projected"):
+            assert row[score] == alone[score]
+    change = found["difference"]["accuracy"]
+    assert change["mean"] == pytest.approx(found["runs"][1]["accuracy"] - found["runs"][0]["accuracy"])
     assert change["higher"] - change["lower"] == pytest.approx(200 * change["mean"])
-    assert call(capsys, "compare", *both, both[0], "--instances", "20")["difference"] == {}
+    assert call(f"compare {' '.join(both)} {both[0]} --instances 20")["difference"] == {}
 
 
 def test_runs_of_different_problems_are_not_compared(
@@ -88,20 +66,17 @@ def test_the_interval_is_that_of_a_mean_of_differences() -> None:
     assert change["interval"] == pytest.approx(1.96 * math.sqrt(variance / 1000))
 
 
-def test_embed_takes_a_runs_own_pattern(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_embed_takes_a_runs_own_pattern(tmp_path: Path, call: Call) -> None:
     problem, recipe = preset("best", "snakes", rows=1, columns=2)
     Run.create(tmp_path / "run", problem, recipe)
-    chip = ("--chip", "pegasus", "--chip-size", "4", "--json")
-    assert main(["embed", str(tmp_path / "run"), *chip]) == 0
-    (report,) = json.loads(capsys.readouterr().out)["reports"]
+    (report,) = call(f"embed {tmp_path}/run --chip pegasus --chip-size 4")["reports"]
     assert (report["logical_qubits"], report["couplers"]) == (22, 121)
-    assert main(["embed", "64", "--topology", "diagonal", *chip]) == 0
-    (report,) = json.loads(capsys.readouterr().out)["reports"]
+    (report,) = call("embed 64 --topology diagonal --chip pegasus --chip-size 4")["reports"]
     assert (report["logical_qubits"], report["size"]) == (64, 4)
 
 
 def test_runs_lists_trained_begun_and_broken_folders(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, call: Call, capsys: pytest.CaptureFixture[str]
 ) -> None:
     begun, bad = folder / "deep" / "begun", folder / "deep" / "bad"
     for made in (begun, bad):
@@ -110,7 +85,7 @@ def test_runs_lists_trained_begun_and_broken_folders(
     config = {"problem": {"name": "\x1b[2Jx" * 50}, "training": {"network": ["\x1b"], "epochs": 10**400}}
     (bad / "config.json").write_text(json.dumps(config))
     (bad / "result.json").write_text('{"accuracy": NaN}')
-    found = {Path(row["run"]).name: row for row in call(capsys, "runs", str(folder))["runs"]}
+    found = {Path(row["run"]).name: row for row in call(f"runs {folder}")["runs"]}
     stored = json.loads((folder / "coupled" / "result.json").read_text())
     assert (found["coupled"]["state"], found["coupled"]["accuracy"]) == ("finished", stored["accuracy"])
     assert found["begun"]["state"] == "not finished"

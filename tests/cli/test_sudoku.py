@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,40 +15,35 @@ from qubolearn.networks import SharedQubo
 from qubolearn.problems.sudoku import rule_qubo
 from qubolearn.runs import Run
 
-
-def call(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    capsys.readouterr()
-    assert main([*words, "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+Call = Callable[[str], Any]
 
 
-def test_rules_are_learned_and_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = str(tmp_path / "run")
-    trained = call(capsys, "train", "sudoku", "--size", "4", "--test", "20", "--out", run)
-    assert trained["accuracy"] == 1.0
+def test_rules_are_learned_and_used(tmp_path: Path, call: Call) -> None:
+    run = tmp_path / "run"
+    assert call(f"train sudoku --size 4 --test 20 --out {run}")["accuracy"] == 1.0
 
     network = Run.open(run).network()
     assert isinstance(network, SharedQubo)
     learned = network(torch.zeros(1, 16))
     assert torch.equal(learned.edges, rule_qubo(4).edges)
 
-    solved = call(capsys, "evaluate", run, "--instances", "10")
-    assert solved["accuracy"] == 1.0
+    assert call(f"evaluate {run} --instances 10")["accuracy"] == 1.0
     pytest.importorskip("matplotlib")
-    drawn = call(capsys, "plot", run, "--out", str(tmp_path / "pictures"))["files"]
+    drawn = call(f"plot {run} --out {tmp_path}/pictures")["files"]
     assert {Path(path).name for path in drawn} >= {"run-answers.png", "run-couplings.png"}
 
 
-def test_bad_puzzles_are_answered_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = str(tmp_path / "run")
-    call(capsys, "train", "sudoku", "--size", "4", "--test", "1", "--out", run)
+def test_bad_puzzles_are_answered_in_words(
+    tmp_path: Path, call: Call, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call(f"train sudoku --size 4 --test 1 --out {tmp_path}/run")
     p = np.zeros((3, 16), np.float32)
     p[0, :2] = 1
     p[1, :3], p[1, 7] = [1, 2, 3], 4
     np.savez(tmp_path / "puzzles.npz", p=p)
     out = tmp_path / "solved.npz"
-    call(capsys, "solve", run, str(tmp_path / "puzzles.npz"), "--out", str(out))
+    solve = f"solve {tmp_path}/run {tmp_path}/puzzles.npz --out {out}"
+    call(solve)
     remarks = np.load(out)["remarks"].tolist()
     assert remarks[0] == "hints contradict each other: digit 1 in cells 0 and 1"
     assert remarks[1] == "not solved: it has no solution"
@@ -58,5 +53,5 @@ def test_bad_puzzles_are_answered_in_words(tmp_path: Path, capsys: pytest.Captur
     assert answers[2].min() > 0
     p[0, 0] = 5
     np.savez(tmp_path / "puzzles.npz", p=p)
-    assert main(["solve", run, str(tmp_path / "puzzles.npz"), "--out", str(out)]) == 2
+    assert main(solve.split()) == 2
     assert "puzzle 0 has 5 in cell 0" in capsys.readouterr().err

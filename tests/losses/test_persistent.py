@@ -84,18 +84,10 @@ def test_training_runs_begin_with_new_chains_and_learn() -> None:
     x = torch.randint(0, 2, (400, 3), generator=generator).float()
     x[:, 1] = x[:, 0]
     loss = 1.0 * PersistentContrastive(1.0, chains=64, sweeps=3)
-    found = []
+    data, found = (torch.zeros(400, 1), x), []
     for _ in range(2):
         network = SharedQubo(3)
-        fit(
-            network,
-            (torch.zeros(400, 1), x),
-            loss,
-            epochs=10,
-            batch_size=40,
-            optimizer=Adam(0.1),
-            validation=0,
-        )
+        fit(network, data, loss, epochs=10, batch_size=40, optimizer=Adam(0.1), validation=0)
         found.append(network(torch.zeros(1, 1))[0].detach())
     assert torch.equal(found[0], found[1])
     coupling = found[0] + found[0].T

@@ -14,7 +14,7 @@ from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from file_fuzzing import TOKENS, VALUES, mutated, mutated_json, without_checksum
@@ -22,33 +22,20 @@ from file_fuzzing import TOKENS, VALUES, mutated, mutated_json, without_checksum
 from qubolearn.cli import main
 
 TRAIN = (
-    *(
-        "train",
-        "randgraph",
-        "--k",
-        "2",
-        "--topology",
-        "dense",
-        "--layers",
-        "2",
-        "--hidden",
-        "4",
-        "--epochs",
-        "1",
-    ),
-    *("--instances", "4", "--batch-size", "4", "--validation", "2", "--test", "4", "--device", "cpu"),
+    "train randgraph --k 2 --topology dense --layers 2 --hidden 4 --epochs 1"
+    " --instances 4 --batch-size 4 --validation 2 --test 4 --device cpu --out"
 )
 #: Commands that read a run. Only train and plot may write into it.
 ON_RUNS = {
-    "plot": ("plot", "{run}"),
-    "train": (*TRAIN, "--out", "{run}"),
-    "evaluate": ("evaluate", "{run}", "--instances", "4", "--device", "cpu"),
-    "solve": ("solve", "{run}", "{p}", "--out", "{out}.npz"),
-    "export": ("export", "{run}", "{p}", "--out", "{out}"),
-    "embed": ("embed", "{run}", "--chip", "chimera"),
-    "info": ("info", "{run}", "--save", "{out}.safetensors"),
-    "compare": ("compare", "{run}", "{run}", "--instances", "4", "--device", "cpu"),
-    "explore": ("explore", "{run}", "--instances", "3", "--out", "{out}.html"),
+    "plot": "plot {run}",
+    "train": f"{TRAIN} {{run}}",
+    "evaluate": "evaluate {run} --instances 4 --device cpu",
+    "solve": "solve {run} {p} --out {out}.npz",
+    "export": "export {run} {p} --out {out}",
+    "embed": "embed {run} --chip chimera",
+    "info": "info {run} --save {out}.safetensors",
+    "compare": "compare {run} {run} --instances 4 --device cpu",
+    "explore": "explore {run} --instances 3 --out {out}.html",
 }
 
 
@@ -66,8 +53,8 @@ class Commands:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.good, self.p = folder / "good", folder / "p.npz"
-        quietly([*TRAIN, "--out", str(self.good)])
-        quietly(["instances", "randgraph", "--k", "2", "--count", "3", "--out", str(self.p)])
+        quietly(f"{TRAIN} {self.good}")
+        quietly(f"instances randgraph --k 2 --count 3 --out {self.p}")
 
     def damaged(self, name: str, data: bytes, rng: random.Random) -> bytes:
         """Return a damaged or hostile version of a file."""
@@ -76,15 +63,15 @@ class Commands:
                 (b"", b"\x00" * 50, b"\xff\xfe" * 9, b"[]", b"null", b"{}", data[: len(data) // 2])
             )
         if name.endswith(".jsonl"):
-            lines = [json.loads(line) for line in data.splitlines()]
-            records = [record for record in lines if "step" in record]
+            records = [record for record in map(json.loads, data.splitlines()) if "step" in record]
             for record in records:
                 if rng.random() < 0.4:  # its many numbers would hide its entries
                     record[rng.choice(list(record))] = rng.choice(VALUES)
-            changed = [
-                mutated_json(record, rng) if rng.random() < 0.3 else _line(record) for record in records
+            lines = [
+                mutated_json(each, rng) if rng.random() < 0.3 else json.dumps(each).encode()
+                for each in records
             ]
-            return b"\n".join([*changed, b""])
+            return b"\n".join([*lines, b""])
         if name.endswith(".json"):
             value = json.loads(data)
             value.pop("sha256", None)
@@ -112,29 +99,21 @@ class Commands:
         p.write_bytes(case.data if name == "p.npz" else self.p.read_bytes())
         if name != "p.npz":
             (run / name).write_bytes(case.data)
-        places = {"run": run, "p": p, "out": out}
-        self._try(case, [word.format(**places) for word in ON_RUNS[command]])
-        return case
-
-    def _try(self, case: Case, words: list[str]) -> None:
         try:
-            code, output = quietly(words)
+            code, output = quietly(ON_RUNS[command].format(run=run, p=p, out=out))
         except BaseException as error:
             raise AssertionError(f"{type(error).__name__}: {error}; {case}") from error
         if code not in (0, 2) or (
             code == 2 and (output.count("\n") != 1 or not output.startswith("qubolearn: error: "))
         ):
             raise AssertionError(f"exit code {code}, {output!r}; {case}")
+        return case
 
 
-def _line(record: dict[str, Any]) -> bytes:
-    return json.dumps(record).encode()
-
-
-def quietly(words: list[str]) -> tuple[int, str]:
+def quietly(command: str) -> tuple[int, str]:
     """Run a command; return its exit code and stderr."""
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()) as output:
-        return main(words), output.getvalue()
+        return main(command.split()), output.getvalue()
 
 
 def fuzz(folder: Path, count: int, seed: object) -> dict[str, int]:

@@ -41,64 +41,13 @@ CONFIG = recipe_for(
 SECONDS_PER_INPUT = 30.0
 
 #: What text formats stumble over.
-TOKENS = [
-    b"nan",
-    b"inf",
-    b"-1",
-    b"1e999",
-    b"99999999999999999999",
-    b"\xc2\xb2",
-    b"\x00",
-    b"#",
-    b"n=",
-    b"{",
-    b"[" * 60,
-]
-TOKENS += [
-    b"null",
-    b"true",
-    b'"',
-    b"\\ud800",
-    b"0x10",
-    b"1_0",
-    b"\r",
-    b"\xe2\x80\xa8",
-    b"..",
-    b"/",
-    b"OFF",
-    b"e",
-    b" ",
-]
+TOKENS = b'nan inf -1 1e999 99999999999999999999 # n= { null true " \\ud800 0x10 1_0 .. / OFF e'.split()
+TOKENS += [b"[" * 60, b"\x00", b"\r", b" ", b"\xc2\xb2", b"\xe2\x80\xa8"]
 #: What JSON readers stumble over.
-VALUES: list[Any] = [
-    None,
-    True,
-    -1,
-    0,
-    1,
-    2**70,
-    1e308,
-    float("nan"),
-    float("inf"),
-    "",
-    "a" * 50,
-    [],
-    {},
-    [[]],
-    "../x",
-]
-VALUES += [
-    10**9,
-    4096,
-    0.5,
-    {"name": "randgraph"},
-    "randgraph",
-    ["x"],
-    "dense",
-    "/etc",
-    -(2**63),
-    {"x": 1, "y": 2},
-]
+NUMBERS = [-1, 0, 1, 0.5, 4096, 10**9, 2**70, -(2**63), 1e308, float("nan"), float("inf")]
+TEXTS = ["", "a" * 50, "../x", "/etc", "randgraph", "dense"]
+NESTED = [[], {}, [[]], ["x"], {"name": "randgraph"}, {"x": 1, "y": 2}]
+VALUES: list[Any] = [None, True, *NUMBERS, *TEXTS, *NESTED]
 
 
 class Kind(NamedTuple):
@@ -138,13 +87,7 @@ def mutated_json(value: Any, rng: random.Random) -> bytes:
     for _ in range(rng.choice((1, 1, 2, 4))):
         node = copy
         while True:
-            keys = (
-                list(node)
-                if isinstance(node, dict)
-                else list(range(len(node)))
-                if isinstance(node, list)
-                else []
-            )
+            keys = list(node if isinstance(node, dict) else range(len(node)))
             if not keys:
                 break
             key = rng.choice(keys)
@@ -237,34 +180,28 @@ def kinds(folder: Path) -> dict[str, Kind]:
         bqm.append(file.read())
     inputs = npy_members(p=np.ones((2, PROBLEM.input_size), np.float32))
 
-    def opened(path: Path) -> object:
-        return Run.open(path.parent)
-
-    def model_of(path: Path) -> object:
-        return run.network()
-
-    def restored(path: Path) -> object:
-        unfinished = Run(path.parent, PROBLEM, CONFIG)
-        return unfinished.network()
-
     return {
         "coo": Kind(
             lambda rng: mutated(coo, rng, TOKENS), lambda data: parse_qubo(data.decode("utf-8", "replace"))
         ),
         "bqm": Kind(lambda rng: mutated(rng.choice(bqm), rng, TOKENS), read_bqm),
         "run json": Kind(
-            lambda rng: mutated_json(rng.choice(headers), rng), on_disk("other/config.json", opened)
+            lambda rng: mutated_json(rng.choice(headers), rng),
+            on_disk("other/config.json", lambda path: Run.open(path.parent)),
         ),
         "metrics": Kind(
             lambda rng: mutated(rng.choice(logs), rng, TOKENS),
             on_disk("run/metrics.jsonl", lambda path: run.metrics()),
         ),
         "model": Kind(
-            lambda rng: mutated(rng.choice(models), rng, TOKENS), on_disk("run/model.safetensors", model_of)
+            lambda rng: mutated(rng.choice(models), rng, TOKENS),
+            on_disk("run/model.safetensors", lambda path: run.network()),
         ),
         "checkpoint": Kind(
             lambda rng: mutated(rng.choice(checkpoints), rng, TOKENS),
-            on_disk("unfinished/checkpoint.safetensors", restored),
+            on_disk(
+                "unfinished/checkpoint.safetensors", lambda path: Run(path.parent, PROBLEM, CONFIG).network()
+            ),
         ),
         "npz instances": Kind(
             lambda rng: archive_of(inputs, rng), on_disk("p.npz", lambda path: read_inputs(path, PROBLEM))
@@ -320,11 +257,8 @@ def main(counts: dict[str, int], seed: int, folder: Path) -> dict[str, dict[str,
                 signal.setitimer(signal.ITIMER_REAL, 0)
 
         refused = fuzz(Kind(kind.make, timed), count, f"{name} {seed}")
-        results[name] = {
-            "inputs": count,
-            "refused": refused,
-            "seconds": round(time.perf_counter() - began, 1),
-        }
+        seconds = round(time.perf_counter() - began, 1)
+        results[name] = {"inputs": count, "refused": refused, "seconds": seconds}
     return results
 
 

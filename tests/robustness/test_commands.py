@@ -28,13 +28,11 @@ def test_commands_on_damaged_files(tmp_path: Path) -> None:
 def test_entries_of_metrics_that_are_not_numbers(
     command: str, entry: str, value: Any, tmp_path: Path
 ) -> None:
-    assert command_fuzzing.quietly([*command_fuzzing.TRAIN, "--out", str(tmp_path)])[0] == 0
+    assert command_fuzzing.quietly(f"{command_fuzzing.TRAIN} {tmp_path}")[0] == 0
     records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()][:-1]
     records[-1][entry] = value
     (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, records)))
-    code, message = command_fuzzing.quietly(
-        [word.format(run=tmp_path) for word in command_fuzzing.ON_RUNS[command]]
-    )
+    code, message = command_fuzzing.quietly(command_fuzzing.ON_RUNS[command].format(run=tmp_path))
     assert code == (2 if command == "plot" else 0), message
     assert message.count("\n") <= 1
 

@@ -28,9 +28,8 @@ from qubolearn.training.callbacks import StopIf, Training
 from qubolearn.training.optimizers import FlatAdam
 
 PROBLEM = RandGraph(k=3)
-PLAIN = replace(
-    CONFIG, loss="pseudo", standardize=False
-)  # 40 steps of 20 instances, no solver that would look at A
+#: 40 steps of 20 instances, no solver that would look at A.
+PLAIN = replace(CONFIG, loss="pseudo", standardize=False)
 
 
 @dataclass(frozen=True)
@@ -81,17 +80,15 @@ class Fault:
 
     def losses(self, problem: Problem, recipe: Recipe, *steps: int) -> list[float]:
         """Return the losses of the batch with the stored weights."""
-        network, loss, solver = (
-            new_network(problem, recipe),
-            make_loss(recipe, problem),
-            make_solver(recipe.solver),
-        )
+        network, loss = new_network(problem, recipe), make_loss(recipe, problem)
         weights, _ = read_tensors(self.folder / "weights.safetensors", network.state_dict(), finite=False)
         network.load_state_dict(weights)
         found = network.couplings(self.p)
         instances = Instances(self.p, self.x_true, problem.decode(self.x_true))
         seeds = [derive_seed(recipe.seed, "solver", step) for step in steps or (self.step,)]
-        batches = [Batch(instances, seeded(solver, seed), None, found.features) for seed in seeds]
+        batches = [
+            Batch(instances, seeded(make_solver(recipe.solver), seed), None, found.features) for seed in seeds
+        ]
         return [loss(found.A, batch).mean().item() for batch in batches]
 
 
@@ -122,15 +119,9 @@ class Dividing(torch.nn.Module):
 def test_a_fault_of_structured_inputs_is_stored(tmp_path: Path) -> None:
     p = {"values": torch.randn(40, 3), "sizes": torch.ones(40, 1, dtype=torch.bfloat16)}
     p["sizes"][7] = 0
+    data = p, p["values"][:, :2] > 0
     with pytest.raises(NonFiniteError, match="at step 0 "):
-        fit(
-            Dividing(),
-            (p, p["values"][:, :2] > 0),
-            PseudoLikelihood(),
-            epochs=1,
-            batch_size=40,
-            folder=tmp_path,
-        )
+        fit(Dividing(), data, PseudoLikelihood(), epochs=1, batch_size=40, folder=tmp_path)
     kept = np.load(tmp_path / "fault" / "batch.npz")
     assert (kept["p_1"] == 0).sum() == 1
     assert (len(kept["p_0"]), len(kept["x_true"])) == (40, 40)

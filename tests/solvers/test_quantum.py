@@ -40,9 +40,8 @@ def test_finds_what_exhaustive_search_finds():
 
 
 def test_the_second_best_state_may_be_two_flips_away():
-    A = torch.tensor(
-        [[[2.0, -9.0], [0.0, 2.0]]]
-    )  # 11 before 00 before 01 and 10, and a slow anneal reads 11 alone
+    # 11 before 00 before 01 and 10, and a slow anneal reads 11 alone
+    A = torch.tensor([[[2.0, -9.0], [0.0, 2.0]]])
     found = QuantumAnnealing(anneal_time=200.0, seed=0)(A, 2)
     assert found.states.tolist() == [[[1.0, 1.0], [0.0, 0.0]]]
 
@@ -127,10 +126,9 @@ SQUARE = Embedding.of({0: [0], 1: [1], 2: [2, 3]}, [(0, 1), (1, 2), (2, 3), (3, 
 
 
 def test_chains_of_one_qubit_change_nothing():
-    J = torch.tensor(
-        [[[0.0, 1.0, 0.3], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]]]
-    )  # the largest |J| is positive, so both
-    A, _ = from_ising(J, torch.tensor([[0.4, -0.2, 0.3]]))  # ranges of J scale alike
+    # the largest |J| is positive, so both ranges of J scale alike
+    J = torch.tensor([[[0.0, 1.0, 0.3], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]]])
+    A, _ = from_ising(J, torch.tensor([[0.4, -0.2, 0.3]]))
     alone = Embedding.of({0: [5], 1: [7], 2: [6]}, [(5, 7), (7, 6), (6, 5)])
     assert torch.allclose(
         QuantumAnnealing(seed=0).probabilities(A), QuantumAnnealing(seed=0, embedding=alone).probabilities(A)

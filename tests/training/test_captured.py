@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from user_parts import Watching
 
 from qubolearn.errors import NonFiniteError
 from qubolearn.networks import QuboNetwork
@@ -23,7 +24,7 @@ from qubolearn.runs import Run
 from qubolearn.solvers import ExhaustiveSearch, contract, exhaustive, log_partition, make_solver, partition
 from qubolearn.training import captured
 from qubolearn.training.batches import Drawn
-from qubolearn.training.callbacks import Callback, StopIf, Training
+from qubolearn.training.callbacks import StopIf
 from qubolearn.training.captured import CapturedSteps, can_capture
 from qubolearn.training.optimizers import FlatAdam
 from qubolearn.training.steps import Steps, Task
@@ -62,19 +63,6 @@ CONFIGS = {
     "soft": replace(PLAIN, loss="soft-nll"),
     "soft, fresh": replace(PLAIN, loss="soft-nll", fresh=True),
 }
-
-
-class Recorded(Callback):
-    """Record steps, and when validation instances were scored."""
-
-    def __init__(self) -> None:
-        self.steps: list[int] = []
-        self.scored: list[int] = []
-
-    def on_step(self, training: Training) -> None:
-        self.steps.append(training.step)
-        if training.scores:
-            self.scored.append(training.step)
 
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
@@ -188,7 +176,7 @@ def test_a_step_needs_nothing_of_the_host(name: str, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("without_gpu")
 def test_the_loop_reports_in_spans_and_watches_the_same_steps() -> None:
-    seen = Recorded()
+    seen = Watching()
     config = replace(PLAIN, epochs=100)
     train(GRAPHS, config, callbacks=[seen])
     assert seen.scored == evaluation_steps(config)
@@ -247,7 +235,7 @@ def test_on_a_gpu_a_step_along_nan_is_kept_and_a_stopped_run_resumes(tmp_path: P
         train(Poisoned(k=4), config, Run(tmp_path, Poisoned(k=4), config), "cuda")
     assert (tmp_path / "fault" / "batch.npz").is_file()
     run = Run.create(tmp_path / "run", GRAPHS, config)
-    seen = Recorded()
+    seen = Watching()
     asked = iter(range(config.steps))
     train(GRAPHS, config, run, "cuda", [seen, StopIf(lambda: next(asked) == 5)])
     assert max(b - a for a, b in pairwise(seen.steps)) > 1

@@ -72,9 +72,7 @@ CASES: dict[str, tuple[Loss, Callable[[Tensor, Tensor], Tensor]]] = {
 def test_a_step_of_every_engine_equals_sums_over_all_states(
     engine: type[Steps], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        captured, "captured", lambda work: work
-    )  # here the work of a graph is called as it is
+    monkeypatch.setattr(captured, "captured", lambda work: work)  # calls the work of a graph as it is
     loss, naive = CASES[name]
     torch.manual_seed(0)
     pattern = topology("dense", BITS)
@@ -94,8 +92,5 @@ def test_a_step_of_every_engine_equals_sums_over_all_states(
     value = engine(task).advance(0, 1)
     assert value == pytest.approx(want.item(), rel=1e-4)
     torch.testing.assert_close(task.optimizer.gradient.double(), slope, rtol=2e-3, atol=2e-5)
-    assert not torch.equal(nn.utils.parameters_to_vector(network.parameters()).double(), wide_vector(wide))
-
-
-def wide_vector(network: nn.Module) -> Tensor:
-    return nn.utils.parameters_to_vector(network.parameters())
+    moved, before = (nn.utils.parameters_to_vector(each.parameters()) for each in (network, wide))
+    assert not torch.equal(moved.double(), before)

@@ -89,6 +89,19 @@ class StopAt(Callback):
             training.stop(for_good=False)
 
 
+class Watching(Callback):
+    """Record steps, and when validation instances were scored."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+        self.scored: list[int] = []
+
+    def on_step(self, training: Any) -> None:
+        self.steps.append(training.step)
+        if training.scores:
+            self.scored.append(training.step)
+
+
 def three_bits() -> QuboNetwork:
     pattern = topology("dense", 3)
     return QuboNetwork(nn.Linear(M, pattern.size), pattern)

@@ -347,11 +347,8 @@ def test_a_chip_is_chosen_by_name_or_size_and_another_one_if_it_goes_offline(
 def test_the_budget_counts_over_calls_copies_threads_and_failures(
     server: QpuServer, connect: Connect
 ) -> None:
-    for budget, batch in (
-        (0.0, 4),
-        (1.05 * ESTIMATE, 4),
-        (1.5 * ESTIMATE, 5),
-    ):  # a margin; two calls: none is sent
+    # nothing; less than the margin; enough for one of two calls
+    for budget, batch in ((0.0, 4), (1.05 * ESTIMATE, 4), (1.5 * ESTIMATE, 5)):
         refusal(connect(budget_seconds=budget), "QPU time", qubos("chimera", 8, batch))
     assert server.count("submit") == 0
     budget = 10.5 * ESTIMATE
@@ -390,10 +387,8 @@ def test_failed_calls_and_slow_chips_spend_the_budget(server: QpuServer, connect
     assert server.billed_seconds <= 4 * ESTIMATE
     server.recover()
     server.microseconds = lambda reads: 9e6 * ESTIMATE  # type: ignore[assignment, return-value]
-    refusal(
-        connect(budget_seconds=10 * ESTIMATE), "QPU time", qubos("chimera", 8, 16)
-    )  # after one of four calls
-    assert server.count("submit") == 4
+    refusal(connect(budget_seconds=10 * ESTIMATE), "QPU time", qubos("chimera", 8, 16))
+    assert server.count("submit") == 4  # one of its four calls
 
 
 SCRIPT = """
@@ -495,25 +490,11 @@ def test_the_token_is_in_no_checkpoint_report_or_output(
     server: QpuServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     spec = f"dwave:endpoint={server.url},reads=20,deadline_seconds=4"
-    folder = str(tmp_path / "run")
-    small = ["--instances", "8", "--batch-size", "4", "--epochs", "1", "--validation", "4", "--hidden", "8"]
-    train = [
-        "train",
-        "randgraph",
-        "--k",
-        "4",
-        "--loss",
-        "hinge",
-        "--solver",
-        spec,
-        "--test",
-        "4",
-        "--out",
-        folder,
-    ]
-    assert main([*train, *small]) == 0
+    small = "--k 4 --instances 8 --batch-size 4 --epochs 1 --validation 4 --hidden 8 --test 4"
+    train = f"train randgraph {small} --loss hinge --solver {spec} --out {tmp_path}/run"
+    assert main(train.split()) == 0
     server.fail("submit", Fault(status=401, body=SECRET.encode()))
-    assert main(["evaluate", folder, "--solver", spec, "--instances", "4"]) == 2
+    assert main(f"evaluate {tmp_path}/run --solver {spec} --instances 4".split()) == 2
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {"checkpoint.safetensors", "model.safetensors", "result.json"} <= {path.name for path in written}
     assert '"source": "qpu"' in (tmp_path / "run" / "result.json").read_text()
