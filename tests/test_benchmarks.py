@@ -100,9 +100,7 @@ def test_boltzmann_machines_are_compared_with_grbm() -> None:
     *records, images = samples.from_samples(quick=True)
     assert images["kl"] < 0.05
     found = [record["log_likelihood"] for record in records]
-    assert found == pytest.approx(
-        [found[0]] * 4, abs=0.1
-    )  # the last one is GRBM, an independent implementation
+    assert found == pytest.approx([found[0]] * 4, abs=0.1)  # the last one is GRBM, another implementation
 
 
 def test_tuned_weights_find_more_optimal_reads_than_the_rule() -> None:
@@ -133,9 +131,7 @@ def test_labels_are_compared_on_test_rows_and_folds(monkeypatch: pytest.MonkeyPa
         ("flags", part) for part in labels.PARTS
     ]
     for record in records:
-        assert all(
-            record[key] > 35 for key in ("qubo", "chain", "chains", "powerset")
-        )  # the most frequent set: 21
+        assert min(record[key] for key in ("qubo", "chain", "chains", "powerset")) > 35  # a constant set: 21
         assert record["interval"][0] < record["qubo"] < record["interval"][1]
 
 

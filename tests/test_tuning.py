@@ -51,21 +51,17 @@ def test_penalties_below_the_values_leave_no_feasible_optimum() -> None:
     assert found.share[2] <= found.feasible[2]
     again = tune_penalties(build, cost, items(8), SOLVER, [0.1, 0.3, 2.0, 50.0])
     assert again == found
-    sparse = tune_penalties(
-        lambda values, weight: SparseQubo.from_dense(build(values, weight)[None]),
-        cost,
-        items(8),
-        SOLVER,
-        [0.1, 2.0],
-    )
-    assert sparse.best == 2.0
+
+    def sparse(values: Tensor, weight: float) -> SparseQubo:
+        return SparseQubo.from_dense(build(values, weight)[None])
+
+    assert tune_penalties(sparse, cost, items(8), SOLVER, [0.1, 2.0]).best == 2.0
 
 
 def test_known_best_costs_count_the_optimum_only() -> None:
     given = items(3)
-    found = tune_penalties(
-        build, cost, given, SOLVER, [2.0], best=[-values.max().item() - 1 for values in given]
-    )
+    best = [-values.max().item() - 1 for values in given]
+    found = tune_penalties(build, cost, given, SOLVER, [2.0], best=best)
     assert found.share == (0.0,)
     assert found.feasible[0] > 0.5
 

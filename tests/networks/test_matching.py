@@ -26,24 +26,15 @@ def test_renaming_the_nodes_of_the_first_graph_moves_its_couplings_along() -> No
     A = network(p).reshape(3, k, b, k, b)
     moved = network(W.reshape(3, -1)).reshape(3, k, b, k, b)
     upper = torch.ones(8, 8).triu().bool().reshape(k, b, k, b)
-    stays_upper = (
-        upper[renamed][:, :, renamed] & upper
-    )  # entries that are read from the same triangle before and after
+    stays_upper = upper[renamed][:, :, renamed] & upper  # read from the same triangle before and after
     want = A[:, renamed][:, :, :, renamed]
     torch.testing.assert_close(moved[:, stays_upper], want[:, stays_upper])
 
 
 def test_it_learns_k5_within_seconds() -> None:
     problem = RandGraph(k=5)
-    shared = {
-        "network": "matching",
-        "hidden": 32,
-        "loss": "pseudo",
-        "epochs": 15,
-        "instances": 2000,
-        "validation": 10,
-    }
-    network = train(problem, recipe_for("best", problem, **shared))
+    sizes = {"hidden": 32, "epochs": 15, "instances": 2000, "validation": 10}
+    network = train(problem, recipe_for("best", problem, network="matching", loss="pseudo", **sizes))
     assert evaluate(network, problem, ExhaustiveSearch(), 300, seed=3).metrics["accuracy"] > 0.9
 
 

@@ -13,6 +13,7 @@ from qubolearn.chips.topologies import topology
 from qubolearn.errors import QubolearnError
 from qubolearn.networks import PairwiseBody, QuboNetwork
 from qubolearn.plots import answers
+from qubolearn.problems import Instances
 from qubolearn.problems.knapsack import Knapsack, greedy_by_density
 from qubolearn.problems.maxcut import MaxCut, cut_sizes
 from qubolearn.problems.randgraph import RandGraph
@@ -78,8 +79,6 @@ def test_repair_and_scores_of_a_knapsack() -> None:
     p = torch.tensor([[60.0, 100.0, 100.0, 10.0, 20.0, 30.0, 50.0]]).expand(3, -1)
     x_true = torch.tensor([[0.0, 1.0, 1.0]]).expand(3, -1)
     x = torch.tensor([[1.0, 1.0, 1.0], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
-    from qubolearn.problems import Instances
-
     found = problem.score(x, Instances(p, x_true, x_true))
     assert found["feasible"].tolist() == [0, 1, 1]
     assert found["value"].tolist() == [0, 1, 0.5]

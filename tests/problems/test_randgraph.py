@@ -46,10 +46,8 @@ def test_sizes_and_scores() -> None:
     problem = make_problem("randgraph", k=5)
     assert (problem.input_size, problem.bits) == (625, 15)
     answer = torch.tensor([[0, 1, 2, 3, 4], [0, 1, 2, 4, 3]])
-    assert problem.score(answer, Instances(None, answer, answer[:1].expand(2, 5)))["accuracy"].tolist() == [
-        1.0,
-        0.0,
-    ]
+    scores = problem.score(answer, Instances(None, answer, answer[:1].expand(2, 5)))
+    assert scores["accuracy"].tolist() == [1.0, 0.0]
 
 
 def test_bad_k_is_rejected() -> None:

@@ -143,11 +143,10 @@ def test_the_problem_keeps_its_contract(problem: Sudoku) -> None:
 
 def test_splits_of_small_grids_share_none() -> None:
     problem = Sudoku(size=4, hints=8)
-    seen = [
-        problem.sample(2000, torch.Generator().manual_seed(0), s).answer
-        for s in ("train", "validation", "test")
-    ]  # type: ignore[arg-type]
-    sets = [set(map(tuple, grids.tolist())) for grids in seen]
+    sets = []
+    for split in ("train", "validation", "test"):
+        grids = problem.sample(2000, torch.Generator().manual_seed(0), split).answer  # type: ignore[arg-type]
+        sets.append(set(map(tuple, grids.tolist())))
     assert [len(some) for some in sets] == [216, 36, 36]
     assert len(set.union(*sets)) == 288
 
@@ -189,6 +188,4 @@ def test_learned_rules_are_searched_exactly() -> None:
     near = [[j for j in range(16) if j != i and any(map(eq, places[i], places[j]))] for i in range(16)]
     assert rule_clashes(4) == tuple(sum(1 << 4 * j + d for j in near[i]) for i in range(16) for d in range(4))
     fewer = SparseQubo(torch.zeros(1, 64), rule_qubo(4).edges[:, ::2], torch.ones(1, 112))
-    assert count_solutions(torch.zeros(1, 16), 10_000, fewer).tolist() == [
-        10_000
-    ]  # half of the rules allow many more
+    assert count_solutions(torch.zeros(1, 16), 10_000, fewer).item() == 10_000  # the limit: there are more

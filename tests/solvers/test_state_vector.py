@@ -87,10 +87,8 @@ def test_half_a_landau_zener_sweep(slowness):
     far = 40.0  # how far the bias goes, in gaps of 1 GHz
 
     def sweep(s):
-        gap = (
-            np.cos(np.pi * np.clip(s - 0.5, 0, 0.5)) ** 2
-        )  # switched off far out, so that eigenstates are read
-        return gap, far * s
+        # switched off far out, so that eigenstates are read
+        return np.cos(np.pi * np.clip(s - 0.5, 0, 0.5)) ** 2, far * s
 
     sequence = pulses(sweep, slowness * far / (2 * math.pi), 1.0, 20_000)
     found = final_probabilities(torch.tensor([[-1.0, 1.0]]), sequence)[0, 1]

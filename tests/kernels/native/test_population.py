@@ -49,17 +49,16 @@ class Reference:
     """64 reads ``x [n, 64]`` of S, searched as the kernel does."""
 
     def __init__(self, S: np.ndarray, largest: float, seed: int) -> None:
-        self.S, self.largest, self.random, self.table, self.sweeps = (
-            S,
-            largest,
-            Stream(seed, 0),
-            quantiles(),
-            0,
-        )
-        words = np.array([self.random.next() for _ in S], np.uint64)
-        self.x = (words[:, None] >> np.arange(READS, dtype=np.uint64) & np.uint64(1)).astype(int)
+        self.S, self.largest, self.sweeps = S, largest, 0
+        self.random, self.table = Stream(seed, 0), quantiles()
+        self.draw()
         self.J, self.h = S - np.diag(S.diagonal()), S.diagonal()
         self.symmetric = np.allclose(self.h + self.J.sum(1) / 2, 0)
+
+    def draw(self) -> None:
+        """Set all bits at random."""
+        words = np.array([self.random.next() for _ in self.S], np.uint64)
+        self.x = (words[:, None] >> np.arange(READS, dtype=np.uint64) & np.uint64(1)).astype(int)
 
     def sweep(self, temperature: float) -> float:
         """Update all bits; return the share that raised the energy."""
@@ -118,8 +117,7 @@ class Reference:
         scouts, kept = min(int(0.15 * left) // 4000, 16), []
         for scout in range(scouts + 1):
             if scout:
-                words = np.array([self.random.next() for _ in self.S], np.uint64)
-                self.x = (words[:, None] >> np.arange(READS, dtype=np.uint64) & np.uint64(1)).astype(int)
+                self.draw()
             length = int(0.15 / scouts * left) if scout < scouts else sweeps - self.sweeps
             parents = self.populate(hot, cold, length, self.sweeps + length)
             kept.append(parents[:, np.argmin([self.energy(x) for x in parents.T])].copy())
@@ -203,12 +201,8 @@ def eliminated(linear: np.ndarray, edges: np.ndarray, quadratic: np.ndarray) -> 
     """Return the lowest state, its energy, and how many bits are left."""
     elimination = kernels.Elimination(linear, edges, quadratic)
     n, m, whole = elimination.bits, elimination.edges, np.zeros((1, linear.size), np.int8)
-    kept, small, pairs, couplings = (
-        np.zeros(n, np.int64),
-        np.zeros(n),
-        np.zeros((2, m), np.int64),
-        np.zeros(m),
-    )
+    kept, small = np.zeros(n, np.int64), np.zeros(n)
+    pairs, couplings = np.zeros((2, m), np.int64), np.zeros(m)
     elimination.write(kept, small, pairs, couplings)
     if n:
         A = np.diag(small)

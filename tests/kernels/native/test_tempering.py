@@ -76,11 +76,7 @@ def test_all_builds_and_thread_counts_give_the_same_bits() -> None:
     on_all_builds(lambda threads: temper(300, count=2, threads=threads))
 
     def sample(threads: int) -> tuple[np.ndarray, ...]:
-        states, betas, chains = (
-            np.zeros((3, 20, N), np.int8),
-            np.zeros((3, 32)),
-            np.zeros((3, 20, N), np.int8),
-        )
+        betas, (states, chains) = np.zeros((3, 32)), np.zeros((2, 3, 20, N), np.int8)
         kernels.temper_sample(problem(3), betas, np.ones(3), 50, 2, states, threads=threads)
         kernels.move_chains(problem(3), np.ones((3, 20)), 5, chains, threads=threads)
         return states, betas, chains
