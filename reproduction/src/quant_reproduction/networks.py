@@ -14,7 +14,6 @@ from quant_reproduction.problems.willow_matching import KeypointPair
 from qubolearn import Problem, topology
 from qubolearn.errors import QubolearnError
 from qubolearn.networks import HEADS
-from qubolearn.qubo import Qubo, SparseQubo
 from qubolearn.recipes import Recipe
 
 GEOMETRY = 5  # numbers of an edge: its vector, its length, its direction
@@ -49,20 +48,14 @@ def _attribute(problem: Problem, name: str) -> Any:
 
 
 class Ensemble(nn.Module):
-    """The mean of several networks' QUBOs; sparse ones share their graph."""
+    """The mean of several networks' QUBOs ``[batch, n, n]``."""
 
     def __init__(self, networks: Iterable[nn.Module]) -> None:
         super().__init__()
         self.networks = nn.ModuleList(networks)
-        if not len(self.networks):
-            raise QubolearnError("expected at least one network in an ensemble, got 0")
 
-    def forward(self, p: Any) -> Qubo:
-        found = [network(p) for network in self.networks]
-        if isinstance(found[0], SparseQubo):
-            linear, quadratic = zip(*((A.linear, A.quadratic) for A in found), strict=True)
-            return found[0].with_values(torch.stack(linear).mean(0), torch.stack(quadratic).mean(0))
-        return torch.stack(found).mean(0)
+    def forward(self, p: Any) -> Tensor:
+        return torch.stack([network(p) for network in self.networks]).mean(0)
 
 
 class KernelBody(nn.Module):
@@ -142,9 +135,15 @@ class GridBody(nn.Module):
         if codes.numel() and not 0 <= int(codes.min()) <= int(codes.max()) <= self.symbols:
             wrong = int(codes.max()) if int(codes.max()) > self.symbols else int(codes.min())
             raise QubolearnError(f"expected symbols 0 to {self.symbols} in p, got {wrong}")
-        seen = pad(one_hot(codes, self.symbols + 1)[..., 1:].float(), (0, 0, 1, 1, 1, 1))
-        around = [seen[:, i : i + self.rows, j : j + self.columns] for i in range(3) for j in range(3)]
-        return torch.cat(around, -1).flatten(1, 2)
+        return symbols_around(codes, self.symbols, 3)
+
+
+def symbols_around(codes: Tensor, symbols: int, width: int) -> Tensor:
+    """Return one-hot symbols of the windows around cells: ``[batch, cells, width² * symbols]``."""
+    rows, columns, half = *codes.shape[1:], width // 2
+    seen = pad(one_hot(codes, symbols + 1)[..., 1:].float(), (0, 0, half, half, half, half))
+    around = [seen[:, i : i + rows, j : j + columns] for i in range(width) for j in range(width)]
+    return torch.cat(around, -1).flatten(1, 2)
 
 
 class PairMatching(nn.Module):

@@ -194,8 +194,6 @@ def test_wrong_sizes_are_rejected() -> None:
         Rotation().decode(torch.zeros(2, 5))
     with pytest.raises(QubolearnError, match=r"got \[2, 8\]"):
         advance(torch.zeros(2, 8), "alpha", torch.zeros(2))
-    with pytest.raises(QubolearnError, match="got 2"):
-        solve_stages([len, len], torch.zeros(2, 9))
     with pytest.raises(QubolearnError, match="10 test shapes"):
         Rotation(train_shapes=40).sample(1, stream(0, "a"))
 

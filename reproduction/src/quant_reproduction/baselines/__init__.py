@@ -161,8 +161,6 @@ def aqm(
     One iteration is the paper's method. Clouds should be centered.
     """
     check_clouds(template, reference, 2)
-    if iterations < 1:
-        raise QubolearnError(f"expected at least 1 iteration, got {iterations}")
     angle = template.new_zeros(len(template))
     for _ in range(iterations):
         turned = template @ rotation_2d(angle).mT
@@ -214,8 +212,6 @@ def icp(
     ``counts`` points of each cloud are real. Clouds should be centered.
     """
     check_clouds(template, reference, 2)
-    if not starts or iterations < 1:
-        raise QubolearnError(f"expected at least 1 start and iteration, got {len(starts)} and {iterations}")
     counts = (template_counts, reference_counts)
     found = [_descend(template, reference, counts, start, iterations) for start in starts]
     angles, distances = (torch.stack(parts) for parts in zip(*found, strict=True))
@@ -252,10 +248,6 @@ def procrustes(H: Tensor) -> Tensor:
 
     R = U diag(1, ..., 1, det(UVᵀ)) Vᵀ with H = U S Vᵀ, without reflections.
     """
-    if H.ndim != 3 or H.shape[1] != H.shape[2] or not H.dtype.is_floating_point:
-        raise QubolearnError(f"expected covariances [batch, d, d] in floats, got {H.dtype} {list(H.shape)}")
-    if not bool(torch.isfinite(H).all()):
-        raise QubolearnError("expected finite covariances; check the clouds for NaN")
     U, _, Vh = torch.linalg.svd(H.double())
     sign = torch.ones_like(H[:, 0], dtype=torch.float64)
     sign[:, -1] = torch.linalg.det(U @ Vh)

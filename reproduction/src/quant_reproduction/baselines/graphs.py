@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.data.encodings import all_permutations
-from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.errors import QubolearnError
 
 MAX_K = 8
 #: Energies per chunk: 32 MB in float32.
@@ -81,8 +81,6 @@ class MatchingQubo:
 
 def qgm(W: Tensor, variant: Variant = "baseline") -> MatchingQubo:
     """Return the QUBO of W ``[batch, k², k²]``: k² bits, or (k-1)² for *inserted*."""
-    if variant not in QGM_VARIANTS:
-        raise unknown_name("QGM variant", variant, QGM_VARIANTS)
     k = assignment_size(W)
     A, offset = QGM_VARIANTS[variant](W.to(torch.float64), k)
     return MatchingQubo(((A + A.mT) / 2).to(W.dtype), offset.to(W.dtype), k, variant)

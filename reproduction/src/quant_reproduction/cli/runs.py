@@ -13,7 +13,7 @@ from quant_reproduction.baselines import BASELINES, evaluate_baseline
 from quant_reproduction.cli import change_options
 from quant_reproduction.grid.entries.annealers import ENERGIES
 from qubolearn.cli.options import Output, add_count, add_fields, add_shared, chosen, count, metric_rows, seed
-from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.errors import QubolearnError
 from qubolearn.files import make_folder, write_json
 from qubolearn.problems import problem_names, problem_type
 from qubolearn.provenance import provenance
@@ -49,8 +49,6 @@ def add_baseline(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 def run_baseline(args: argparse.Namespace, output: Output) -> None:
     """Score a method without learning on the same instances."""
-    if args.method not in BASELINES:
-        raise unknown_name("baseline", args.method, BASELINES)
     kind = problem_type(args.problem)
     problem = kind(**chosen(args, kind))
     began = time.perf_counter()
@@ -78,20 +76,15 @@ def add_evaluate(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 def run_evaluate(args: argparse.Namespace, output: Output) -> None:
     """Score three runs of rotation, for alpha, beta and gamma, one after the other on whole rotations."""
-    from quant_reproduction.grid.models import evaluate_stages
-    from quant_reproduction.problems.rotation import Rotation
-    from qubolearn import Run
+    from quant_reproduction.grid.models import Model, evaluate_stages
 
-    runs = [Run.open(folder) for folder in args.runs]
-    problems = [change_options(each.problem, args.set) for each in runs]
-    stages = [problem for problem in problems if isinstance(problem, Rotation)]
-    if len(stages) < 3:
-        names = ", ".join(each.name for each in problems)
-        raise QubolearnError(f"expected three runs of rotation, got {names}")
+    runs = _open_runs(args)
+    model = Model.of(runs)
+    whole = model.problem
+    for network in model.networks:
+        network.to(args.device)
     solver = None if args.solver == "auto" else make_solver(args.solver)
-    networks = [each.network().to(args.device) for each in runs]
-    found = evaluate_stages(networks, stages, solver, args.instances, args.seed, args.split, args.device)
-    whole = replace(stages[0], stage="all")
+    found = evaluate_stages(model, solver, args.instances, args.seed, args.split, args.device)
     title = f"{whole}, solver {args.solver} ({found.info['source']}), seed {args.seed}"
     output.table(title, [f"on {found.instances} {args.split} instances", ""], metric_rows(found))
     header = {"problem": whole.name, "head": runs[0].recipe.head, "solver": args.solver, "split": args.split}
@@ -125,7 +118,7 @@ def run_figure(args: argparse.Namespace, output: Output) -> None:
 
     matches       pairs of Willow images with lines, right and wrong ones
     alignment     clouds before and after: pointset, or the three stages of rotation
-    failures      the worst cases: clouds with their angle and error, or wrong matchings
+    failures      clouds that are aligned worst, with their angle and error
     errors        a histogram of errors per solver, on the same instances
     energies      histograms of the energies of samplers' reads on one QUBO"""
     usual, instances = KINDS[args.kind]
@@ -137,10 +130,8 @@ def run_figure(args: argparse.Namespace, output: Output) -> None:
     from quant_reproduction.grid.models import Model, solver_label
     from quant_reproduction.report import draw_figure
     from qubolearn import plots
-    from qubolearn.runs import Run
 
-    found = map(Run.open, args.runs)
-    runs = [replace(run, problem=change_options(run.problem, args.set)) for run in found]
+    runs = _open_runs(args)
     drawn = getattr(figures, args.kind)(Model.of(runs), solvers, instances, args.seed)
     if len(usual) == 1:
         drawn = {**drawn, "title": f"{drawn['title']}, {solver_label(solvers[0])}"}
@@ -152,6 +143,14 @@ def run_figure(args: argparse.Namespace, output: Output) -> None:
     files = [str(plots.save(draw_figure(drawn), path.with_suffix(f".{args.format}"))), str(path)]
     output.say("\n".join(files))
     output.result(files=files, **result)
+
+
+def _open_runs(args: argparse.Namespace) -> list[Run]:
+    """Open runs with the options of ``--set``."""
+    from qubolearn.runs import Run
+
+    found = map(Run.open, args.runs)
+    return [replace(run, problem=change_options(run.problem, args.set)) for run in found]
 
 
 def _describe(run: Run) -> dict[str, Any]:

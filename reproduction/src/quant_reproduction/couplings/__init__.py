@@ -12,7 +12,6 @@ import torch
 from quant_reproduction.problems.snakes import Snakes
 from qubolearn.chips.embedding import DoesNotFit, embed_report
 from qubolearn.chips.topologies import Topology, topology
-from qubolearn.errors import QubolearnError
 from qubolearn.problems import make_problem
 from qubolearn.problems.sudoku import Sudoku, hint_clamp, rule_groups, rule_qubo
 from qubolearn.qubo import Groups, SparseQubo, propagate_clamps, reduced, with_penalties
@@ -35,15 +34,15 @@ def view_of(seed: int, bits: int = 0, problem: dict[str, Any] | None = None) -> 
     """Return the cost of coupled bits, or of a puzzle's free bits."""
     if bits:
         return {"chip": chip_view(topology("dense", bits))}
-    made = make_problem(**{**(problem or {}), **({"name": "sudoku-set"} if "set" in (problem or {}) else {})})
+    given = problem or {}
+    made = make_problem(**{**given, "name": "sudoku-set" if "set" in given else given["name"]})
     if isinstance(made, Sudoku):
         A = puzzle_on_chip(made.sample(1, stream(seed, "test"), "test").p[0], made.size)
-    elif isinstance(made, Snakes):
+    else:
+        assert isinstance(made, Snakes)
         p, edges = made.whole("test").p[:1], torch.tensor(made.topology().couplers).T
         A = SparseQubo(torch.zeros(1, made.bits), edges, torch.ones(1, edges.shape[1]))
         A = _free(A, made.clamp(p), made.groups)
-    else:
-        raise QubolearnError(f"bits of {made.name} are all free; give their number")
     pairs = A.edges.sort(0).values
     return {"chip": chip_view(Topology("learned", A.n, tuple(sorted((int(i), int(j)) for i, j in pairs.T))))}
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from itertools import permutations
 from typing import Any
 
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from quant_reproduction.datasets.willow import CLASSES, KEYPOINTS
 from quant_reproduction.grid.models import time_of
-from quant_reproduction.networks import Ensemble
+from quant_reproduction.networks import Ensemble, symbols_around
 from quant_reproduction.presets import Method
 from quant_reproduction.problems.scene import Scene
 from quant_reproduction.problems.snakes import Snakes
@@ -158,14 +159,18 @@ def _forest(tuned: Snakes, problem: Snakes, test: Instances, seed: int, quick: b
     except ImportError as error:
         raise missing_extra("the random forest", "sklearn") from error
 
+    rows, columns, symbols, _ = problem.grid
+
+    def seen(p: Tensor, window: int) -> Tensor:
+        return symbols_around(p.long().reshape(-1, rows, columns), symbols, window)
+
     def fitted(known: Instances, window: int) -> Any:
         there = known.p > 0
         forest = RandomForestClassifier(20 if quick else 200, random_state=seed)
-        return forest.fit(_windows(problem, known.p, window)[there].numpy(), known.answer[there].numpy())
+        return forest.fit(seen(known.p, window)[there].numpy(), known.answer[there].numpy())
 
     def labels(forest: Any, p: Tensor, window: int) -> Tensor:
-        seen = _windows(problem, p, window)
-        return torch.from_numpy(forest.predict(seen.flatten(0, 1).numpy())).reshape(p.shape)
+        return torch.from_numpy(forest.predict(seen(p, window).flatten(0, 1).numpy())).reshape(p.shape)
 
     known, held_out = tuned.whole("train"), tuned.whole("validation")
 
@@ -177,32 +182,12 @@ def _forest(tuned: Snakes, problem: Snakes, test: Instances, seed: int, quick: b
     return best, labels(fitted(problem.whole("train"), best), test.p, best)
 
 
-def _windows(problem: Snakes, p: Tensor, window: int) -> Tensor:
-    """Return the symbols around each cell: ``[batch, cells, window² * symbols]``."""
-    rows, columns, symbols, _ = problem.grid
-    seen = torch.nn.functional.one_hot(p.long().reshape(-1, rows, columns), symbols + 1)[..., 1:].float()
-    half = window // 2
-    seen = torch.nn.functional.pad(seen, (0, 0, half, half, half, half))
-    around = [seen[:, i : i + rows, j : j + columns] for i in range(window) for j in range(window)]
-    return torch.cat(around, -1).flatten(1, 2)
-
-
 PAIRS = 100  # pairs of test images a class
 #: Networks whose QUBOs are averaged.
 MEMBERS = 3
 #: Epochs of ten steps. Without couplings more steps only overfit.
 EPOCHS: Mapping[Method, int] = {"quant": 60, "diag": 10, "pure": 10}
 QUICK_EPOCHS = 2
-
-
-def train_matching(problem: WillowMatching, method: Method, epochs: int, members: int = 1) -> Ensemble:
-    """Train an ensemble by the pseudo-likelihood of the rows."""
-    made = []
-    for member in range(members):
-        seed = problem.split_seed + 1000 * member
-        recipe = preset("best", WillowMatching, method=method, epochs=epochs, seed=seed).recipe
-        made.append(train(problem, recipe))
-    return Ensemble(made)
 
 
 def matched_pairs(seed: int, method: Method, quick: bool = False) -> dict[str, Any]:
@@ -213,9 +198,13 @@ def matched_pairs(seed: int, method: Method, quick: bool = False) -> dict[str, A
     problem = WillowMatching(split_seed=seed)
     pairs = 10 if quick else PAIRS
     members = MEMBERS if method == "quant" and not quick else 1
+    best = partial(
+        preset, "best", WillowMatching, method=method, epochs=QUICK_EPOCHS if quick else EPOCHS[method]
+    )
+    recipes = [best(seed=seed + 1000 * member).recipe for member in range(members)]
     test = problem.sample(len(CLASSES) * pairs, stream(seed, "test"), "test")
     began = time.perf_counter()
-    network = train_matching(problem, method, QUICK_EPOCHS if quick else EPOCHS[method], members).eval()
+    network = Ensemble(train(problem, recipe) for recipe in recipes).eval()
     found: dict[str, Any] = time_of(time.perf_counter() - began)
     began = time.perf_counter()
     if method == "quant":

@@ -24,13 +24,10 @@ class ModelNet:
     is_test: np.ndarray[Any, Any]  # [shapes] bool, ModelNet's own split
 
 
+@cached_data(2)
 def load_modelnet() -> ModelNet:
     """Load the compact file in ``$QUBOLEARN_DATA/modelnet10``."""
-    return _load(data_folder("modelnet10", REMEDY))
-
-
-@cached_data(2)
-def _load(folder: Path) -> ModelNet:
+    folder = data_folder("modelnet10", REMEDY)
     compact = sorted(folder.glob("*.npz"))
     if not compact:
         raise QubolearnError(f"no .npz in {folder}; {REMEDY}")

@@ -47,16 +47,18 @@ UPWARDS = torch.tensor([1.0, -1.0])  # images count pixels downwards
 
 def matches(model: Model, solvers: Solvers, instances: int, seed: int, each: int = 2) -> PanelNumbers:
     """Return pairs of Willow images: ``each`` right and wrong matchings."""
-    if not isinstance(model.problem, Willow):
-        raise QubolearnError(f"a run of {model.problem.name} has no images; give a run of willow")
-    pairs, P = _willow_matchings(model, solvers, instances, seed)
-    right = (P == pairs.P).all(-1).double().mean().item()
-    share = f"{100 * right:.1f} % of {instances} pairs of unseen images"
-    note = f"{share} are matched rightly; dashed: the truth."
+    problem = model.problem
+    if not isinstance(problem, Willow):
+        raise QubolearnError(f"a run of {problem.name} has no images; give a run of willow")
+    pairs = problem.sample_pairs(instances, stream(seed, "test"), "test")
+    P = model.answers(problem.weights(pairs).flatten(1), seeded(solvers[0], seed))
     matched = (P == pairs.P).all(-1)
+    share = f"{100 * matched.double().mean().item():.1f} % of {instances} pairs of unseen images"
     chosen = torch.cat([matched.nonzero()[:each, 0], (~matched).nonzero()[:each, 0]])
-    drawn = [pair_panel(model.problem.images(), pairs, P, index) for index in chosen.tolist()]
-    return panels.titled("Matched keypoints of Willow", drawn, note)
+    drawn = [pair_panel(problem.images(), pairs, P, index) for index in chosen.tolist()]
+    return panels.titled(
+        "Matched keypoints of Willow", drawn, f"{share} are matched rightly; dashed: the truth."
+    )
 
 
 def alignment(model: Model, solvers: Solvers, instances: int, seed: int, cases: int = 0) -> PanelNumbers:
@@ -75,26 +77,18 @@ def alignment(model: Model, solvers: Solvers, instances: int, seed: int, cases: 
 
 
 def failures(model: Model, solvers: Solvers, instances: int, seed: int, cases: int = 5) -> PanelNumbers:
-    """Return the worst instances: clouds, or matchings."""
-    if isinstance(model.problem, (PointSet, Rotation)):
-        return _cloud_failures(model, solvers, instances, seed, cases)
-    title = f"Wrong matchings of {instances} test instances, the most wrong ones first; dashed: the truth"
-    if isinstance(model.problem, Willow):
-        pairs, P = _willow_matchings(model, solvers, instances, seed)
-        chosen = _most_wrong(P, pairs.P)
-        drawn = [pair_panel(model.problem.images(), pairs, P, index) for index in chosen.tolist()]
-        return panels.titled(title, drawn)
-    if isinstance(model.problem, RandGraph):
-        data = model.problem.sample(instances, stream(seed, "test"), "test")
-        P = model.answers(data.p, seeded(solvers[0], seed))
-        chosen = _most_wrong(P, data.answer)
-        rows = -torch.arange(P.shape[1]).double()
-        x, y = (torch.stack([torch.full_like(rows, side), rows], 1) for side in (0.0, len(rows) - 1.0))
-        drawn = [match_panel("", x, y, P[index], data.answer[index]) for index in chosen.tolist()]
-        return panels.titled(title, drawn)
-    raise QubolearnError(
-        f"failures of {model.problem.name} cannot be drawn; expected pointset, rotation, randgraph or willow"
-    )
+    """Return the clouds that are aligned worst, and the error by angle."""
+    aligned = aligned_clouds(model, solvers[0], instances, seed)
+    chosen, drawn = models.worst_of_each_shape(aligned, cases), []
+    for index in chosen:
+        first, *_, last = aligned.panels(index)
+        fit = f"misfit {100 * models.misfit(last.template, last.reference):.1f} % of the extent"
+        drawn += [cloud_panel(first.title, first), cloud_panel(f"{last.title}, {fit}", last)]
+    lows = torch.div(aligned.turn, TURNS, rounding_mode="floor").int() * TURNS
+    steps = sorted(set(lows.tolist()))
+    curve = [[low + TURNS / 2, aligned.error[lows == low].mean().item()] for low in steps]
+    drawn.append(panels.lines("By angle", "turned by, degrees", "mean error in degrees", {"mean": curve}))
+    return panels.titled(f"The worst shapes among {instances} test instances of {model.problem.name}", drawn)
 
 
 def errors(model: Model, solvers: Solvers, instances: int, seed: int) -> PanelNumbers:
@@ -119,20 +113,6 @@ def errors(model: Model, solvers: Solvers, instances: int, seed: int) -> PanelNu
     return panels.titled(f"Errors on the same {instances} test instances of {problem.name}", [panel], note)
 
 
-def _cloud_failures(model: Model, solvers: Solvers, instances: int, seed: int, cases: int) -> PanelNumbers:
-    aligned = aligned_clouds(model, solvers[0], instances, seed)
-    chosen, drawn = models.worst_of_each_shape(aligned, cases), []
-    for index in chosen:
-        first, *_, last = aligned.panels(index)
-        fit = f"misfit {100 * models.misfit(last.template, last.reference):.1f} % of the extent"
-        drawn += [cloud_panel(first.title, first), cloud_panel(f"{last.title}, {fit}", last)]
-    lows = torch.div(aligned.turn, TURNS, rounding_mode="floor").int() * TURNS
-    steps = sorted(set(lows.tolist()))
-    curve = [[low + TURNS / 2, aligned.error[lows == low].mean().item()] for low in steps]
-    drawn.append(panels.lines("By angle", "turned by, degrees", "mean error in degrees", {"mean": curve}))
-    return panels.titled(f"The worst shapes among {instances} test instances of {model.problem.name}", drawn)
-
-
 def _by_procrustes(first: Panel) -> Panel:
     """Return the clouds after Procrustes undid the turn between them."""
     R, R_true = (
@@ -151,34 +131,8 @@ def cloud_panel(title: str, panel: Panel) -> PanelNumbers:
     return panels.clouds(title, {name: points.tolist() for name, points in series.items() if len(points)})
 
 
-def _willow_matchings(model: Model, solvers: Solvers, instances: int, seed: int) -> tuple[Pairs, Tensor]:
-    assert isinstance(model.problem, Willow)
-    pairs = model.problem.sample_pairs(instances, stream(seed, "test"), "test")
-    return pairs, model.answers(model.problem.weights(pairs).flatten(1), seeded(solvers[0], seed))
-
-
-def _most_wrong(P: Tensor, P_true: Tensor, count: int = 8) -> Tensor:
-    """Return indices of the worst matchings ``[batch, k]``."""
-    wrong = (P_true != P).sum(-1)
-    if not bool(wrong.any()):
-        raise QubolearnError(f"all of {len(P)} matchings are right; raise --instances to find a failure")
-    return wrong.argsort(descending=True, stable=True)[: min(count, int((wrong > 0).sum()))]
-
-
-def match_panel(name: str, x: Tensor, y: Tensor, P: Tensor, P_true: Tensor) -> PanelNumbers:
-    """Return nodes ``[k, 2]`` with a line to their match in P ``[k]``."""
-    right = P_true == P
-    both = {"right": right, "wrong": ~right}
-    series = {name: torch.cat([x[these], y[P_true[these]]]) for name, these in both.items()}
-    lines = [[x[node].tolist(), y[found].tolist()] for node, found in enumerate(P.tolist()) if found < len(P)]
-    points = {each: places.tolist() for each, places in series.items() if len(places)}
-    made = panels.clouds(f"{name}{int(right.sum())} of {len(P)} right", points, lines)
-    missed = (~right).nonzero()[:, 0].tolist()
-    return {**made, "missed": [[x[node].tolist(), y[P_true[node]].tolist()] for node in missed]}
-
-
 def pair_panel(images: WillowImages, pairs: Pairs, P: Tensor, index: int) -> PanelNumbers:
-    """Return one pair side by side, each image of height 1."""
+    """Return one pair side by side, each image of height 1, with a line from each keypoint to its match."""
     pair = Pairs(*(tensor[index] for tensor in pairs))
     both = [int(pair.source), int(pair.target)]
     heights = images.sizes[both, 1]
@@ -194,7 +148,17 @@ def pair_panel(images: WillowImages, pairs: Pairs, P: Tensor, index: int) -> Pan
         [images.key(image), [left + h, left + width + h, -1 - h, -h]]
         for image, left, width, h in zip(both, lefts.tolist(), widths.tolist(), half, strict=True)
     ]
-    return {**match_panel(f"{images.classes[both[0]]}: ", x, y, P[index], pair.P), "images": places}
+    right, k = P[index] == pair.P, len(pair.P)
+    series = {
+        name: torch.cat([x[these], y[pair.P[these]]]) for name, these in (("right", right), ("wrong", ~right))
+    }
+    points = {name: ends.tolist() for name, ends in series.items() if len(ends)}
+    lines = [
+        [x[node].tolist(), y[found].tolist()] for node, found in enumerate(P[index].tolist()) if found < k
+    ]
+    made = panels.clouds(f"{images.classes[both[0]]}: {int(right.sum())} of {k} right", points, lines)
+    missed = [[x[node].tolist(), y[pair.P[node]].tolist()] for node in (~right).nonzero()[:, 0].tolist()]
+    return {**made, "missed": missed, "images": places}
 
 
 #: Bits up to which exhaustive search is used.
@@ -284,8 +248,6 @@ def pipeline(model: Model, solvers: Solvers, instances: int, seed: int) -> Panel
     energy = qubo_energies(A.double(), reads.double())[0]
     given, solved = _scenes(model, instances, seed, model.answers(p, solver))
     side = math.isqrt(p.shape[1])
-    if side * side != p.shape[1]:
-        raise QubolearnError(f"p of {problem.name} has {p.shape[1]} numbers; expected a square matrix")
     lowest, width = energy.min().item(), max((energy.max() - energy.min()).item(), 1e-6) / PIPELINE_BINS
     edges = [lowest + (place - 0.5) * width for place in range(PIPELINE_BINS + 2)]
     counts = torch.histogram(energy, torch.tensor(edges, dtype=energy.dtype)).hist.int().tolist()
@@ -322,11 +284,10 @@ def _scenes(model: Model, instances: int, seed: int, answer: Tensor) -> tuple[Pa
     if isinstance(problem, PointSet):
         pair = problem.sample_pairs(instances, generator, "test")
         first, *_, last = models.planar_panels(pair, instances - 1, answer[0])
-    elif isinstance(problem, Rotation):
+    else:
+        assert isinstance(problem, Rotation)
         matched = problem.clouds(instances, generator, "test")
         first, *_, last = models.spatial_panels(matched, instances - 1, answer[0], len(model.networks) > 1)
-    else:
-        raise QubolearnError(f"{problem.name} cannot be drawn; expected willow, pointset or rotation")
     return cloud_panel(first.title, first), cloud_panel(last.title, last)
 
 

@@ -67,9 +67,16 @@ class Model:
             whole = replace(whole, stage="all")
         return cls(whole, stages, tuple(run.network() for run in runs))
 
-    def answers(self, p: Tensor, solver: Solver) -> Tensor:
-        """Return answers ``[batch, ...]`` for p ``[batch, m]``."""
-        predictors = _predictors(self.networks, self.stages, solver, {})
+    def answers(self, p: Tensor, solver: Solver | None, sources: dict[str, None] | None = None) -> Tensor:
+        """Return answers ``[batch, ...]`` for p ``[batch, m]``; ``sources`` collects theirs."""
+
+        def predict(network: nn.Module, problem: Problem, p: Tensor) -> Tensor:
+            states, info = solve_instances(network, p, solver)
+            if sources is not None:
+                sources[info["source"]] = None
+            return problem.decode(states)
+
+        predictors = [partial(predict, *stage) for stage in zip(self.networks, self.stages, strict=True)]
         return predictors[0](p) if len(predictors) == 1 else solve_stages(predictors, p)
 
     @property
@@ -133,20 +140,14 @@ def planar_panels(pairs: CloudPairs, index: int, angle: Tensor) -> tuple[Panel, 
 def spatial_panels(clouds: MatchedClouds, index: int, angles: Tensor, stages: bool = True) -> list[Panel]:
     """Return clouds before and after undoing α, β and γ."""
     template, reference = clouds.template[index], clouds.reference[index]
-    wrong = wrong_matches(clouds)[index]
     R = euler_matrix(clouds.angles[index])
+    wrong = (reference - template @ R.mT).square().sum(-1) > SAME_POINT**2
     panels = [Panel(template, reference, f"turned by {geodesic_so3(R, torch.eye(3)).item():.1f}°", wrong)]
     for count in (1, 2, 3) if stages else (3,):
         undone = euler_matrix(angles * (torch.arange(3) < count))  # x = R y, so a row xᵀ becomes xᵀ · undone
         title = f"{', '.join('αβγ'[:count])} undone, {geodesic_so3(R, undone).item():.1f}° left"
         panels.append(Panel(template, reference @ undone, title, wrong))
     return panels
-
-
-def wrong_matches(clouds: MatchedClouds) -> Tensor:
-    """Return which points have a wrong match: ``[batch, points]``."""
-    own = clouds.template @ euler_matrix(clouds.angles).mT
-    return (clouds.reference - own).square().sum(-1) > SAME_POINT**2
 
 
 def misfit(template: Tensor, reference: Tensor) -> float:
@@ -170,9 +171,7 @@ def aligned_clouds(model: Model, solver: str, instances: int, seed: int) -> Alig
     problem, search = model.problem, seeded(solver, seed)
     generator = stream(seed, "figure")
     if isinstance(problem, PointSet):
-        pairs = problem.pairs("test")
-        rows = torch.randperm(len(pairs.angle), generator=generator)[:instances]
-        pairs = CloudPairs(*(tensor[rows] for tensor in pairs))
+        pairs = problem.sample_pairs(instances, generator, "test")
         real = zip(*pairs[:4], strict=True)
         p = torch.cat([problem.describe(y[None, :m], x[None, :n]) for y, x, m, n in real])
         angle = model.answers(p, search)
@@ -201,8 +200,7 @@ def worst_of_each_shape(aligned: Aligned, count: int) -> list[int]:
 
 
 def evaluate_stages(
-    networks: Sequence[nn.Module],
-    problems: Sequence[Rotation],
+    model: Model,
     solver: Solver | None,
     instances: int = 2000,
     seed: int = 0,
@@ -210,32 +208,11 @@ def evaluate_stages(
     device: torch.device | str = "cpu",
 ) -> Evaluation:
     """Score three networks, for alpha, beta and gamma, on whole rotations."""
-    if [problem.stage for problem in problems] != list(STAGES):
-        stages = ", ".join(problem.stage for problem in problems)
-        raise QubolearnError(f"runs of stages {stages}; expected {', '.join(STAGES)}, in this order")
-    whole = replace(problems[0], stage="all")
-    data = whole.sample(instances, stream(seed, split, device=device), split)
+    data = model.problem.sample(instances, stream(seed, split, device=device), split)
     sources: dict[str, None] = {}
     began = time.perf_counter()
-    answers = solve_stages(_predictors(networks, problems, solver, sources), data.p)
-    found = evaluate_answers(whole, answers, data)
+    found = evaluate_answers(model.problem, model.answers(data.p, solver, sources), data)
     return replace(found, info={"source": ", ".join(sources), "solve_seconds": time.perf_counter() - began})
-
-
-def _predictors(
-    networks: Sequence[nn.Module],
-    problems: Sequence[Problem],
-    solver: Solver | None,
-    sources: dict[str, None],
-) -> list[Callable[[Tensor], Tensor]]:
-    """Return functions from p to answers; ``sources`` collects theirs."""
-
-    def predict(network: nn.Module, problem: Problem, p: Tensor) -> Tensor:
-        states, info = solve_instances(network, p, solver)
-        sources[info["source"]] = None
-        return problem.decode(states)
-
-    return [partial(predict, *stage) for stage in zip(networks, problems, strict=True)]
 
 
 Training = tuple[Problem, Recipe]

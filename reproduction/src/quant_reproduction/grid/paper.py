@@ -15,8 +15,6 @@ from typing import Literal
 
 import msgspec
 
-from qubolearn.errors import unknown_name
-
 Protocol = Literal["a", "r", "b", "c"]
 PROTOCOLS: Mapping[Protocol, str] = {
     "a": "the paper's text",
@@ -120,10 +118,7 @@ class Paper:
     claims: tuple[Claim, ...]
 
     def table(self, name: str) -> PaperTable:
-        found = {table.name: table for table in self.tables}
-        if name not in found:
-            raise unknown_name("table of the paper", name, found)
-        return found[name]
+        return next(table for table in self.tables if table.name == name)
 
     def of_view(self, view: str) -> list[PaperTable]:
         return [table for table in self.tables if table.view == view]

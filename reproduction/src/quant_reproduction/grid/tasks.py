@@ -18,6 +18,7 @@ from quant_reproduction.couplings import structured, sudoku, view_of
 from quant_reproduction.grid.figures import FIGURE_TASKS, second_best
 from quant_reproduction.grid.jobs import packed
 from quant_reproduction.grid.models import (
+    Model,
     device,
     evaluate_stages,
     networks_of,
@@ -72,8 +73,9 @@ def train_and_evaluate(
 
     def score(changed: Any, solver: Solver, count: int, known: bool) -> Evaluation:
         if task == "stages":
-            stages = [replace(changed, stage=stage) for stage in STAGES]
-            return evaluate_stages(networks, stages, solver, count, seed, device=device())
+            stages = tuple(replace(changed, stage=stage) for stage in STAGES)
+            model = Model(changed, stages, tuple(networks))
+            return evaluate_stages(model, solver, count, seed, device=device())
         if known:
             data = changed.sample(asked[0][1].instances, stream(seed, "train", 0, device=device()), "train")
             states, info = solve_instances(networks[0].to(device()), data.p, solver)

@@ -176,9 +176,7 @@ class Entry:
     data: str = ""  # the dataset that it needs: a folder in QUBOLEARN_DATA
     one_seed: bool = False  # as of all figures
     splits: int = 0  # seeds of a full run, if every seed is a split
-    more: Mapping[str, int] = field(
-        default_factory=dict
-    )  # column, or "row | column" -> seeds, if more than usual
+    more: Mapping[str, int] = field(default_factory=dict)  # column, or "row | column" -> more seeds
     ten: str = "-"  # trained columns that begin with this have ten seeds
     once: Sequence[Job] = ()  # cells that are the same for every seed
     generated: bool = False  # a quick run generates its data

@@ -150,8 +150,6 @@ def advance(p: Tensor, stage: Stage, angle: Tensor) -> Tensor:
 
 def solve_stages(predictors: Sequence[Callable[[Tensor], Tensor]], p: Tensor) -> Tensor:
     """Predict α, β, γ in turn, ``[batch, 3]``, each from p ``[batch, m]``."""
-    if len(predictors) != len(STAGES):
-        raise QubolearnError(f"expected three predictors, for {', '.join(STAGES)}, got {len(predictors)}")
     angles = []
     for stage, predict in zip(STAGES, predictors, strict=True):
         angles.append(predict(p))

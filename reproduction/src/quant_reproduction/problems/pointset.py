@@ -6,21 +6,20 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
 from quant_reproduction.datasets import outlines_alike, turned_misfit
-from quant_reproduction.datasets.files import cached_data, data_folder
+from quant_reproduction.datasets.files import cached_data
 from quant_reproduction.datasets.shapes2d import NO_CLASS, Outlines, load_outlines
 from quant_reproduction.problems import check_range, split_by_class
 from quant_reproduction.problems import clouds as planar
 from quant_reproduction.problems.clouds import AngleBins, Encoding, pair_moments, rotation_2d
 from qubolearn.data.contract import Instances, Problem, SoftTargets, Split
-from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.errors import QubolearnError, convert
 from qubolearn.random import stream
 
 Form = Literal["matrix", "features"]
@@ -94,10 +93,8 @@ class PointSet(Problem):
 
     def __post_init__(self) -> None:
         _ = self._bins, self._interval()  # raise if invalid
-        if self.form not in ("matrix", "features"):
-            raise unknown_name("form", self.form, ("matrix", "features"))
-        if self.shapes not in get_args(Shapes):
-            raise unknown_name("shapes", self.shapes, get_args(Shapes))
+        convert(self.form, Form, "form")
+        convert(self.shapes, Shapes, "shapes")
         if self.shapes != "all" and self.test_shapes < 4:
             raise QubolearnError(f"{self.shapes} needs at least 4 test shapes, got {self.test_shapes}")
         check_range(self, 0, 1, "noise", "train_noise")
@@ -134,13 +131,6 @@ class PointSet(Problem):
         if split == "train" or count > size:
             return torch.randint(size, (count,), generator=generator, device=device)
         return torch.randperm(size, generator=generator, device=device)[:count]
-
-    def pairs(self, split: Split = "test", count: int | None = None) -> CloudPairs:
-        """Return the first ``count`` point sets of a split, by shape."""
-        size = _pool_size(self, split)
-        count = size if count is None else min(count, size)
-        parts = [_clouds(self, split, start) for start in range(0, max(1, count), CHUNK)]
-        return CloudPairs(*(torch.cat(tensors)[:count] for tensors in zip(*parts, strict=True)))
 
     def describe(self, template: Tensor, reference: Tensor) -> Tensor:
         """Return p of point sets ``[batch, m, 2]`` and ``[batch, n, 2]``."""
@@ -233,7 +223,7 @@ def _shapes(problem: PointSet, split: Split) -> tuple[Tensor, Tensor]:
     outlines = load_outlines()
     known = _with_class(outlines)
     sizes = {"test": problem.test_shapes, "validation": VALIDATION_SHAPES, "train": problem.train_shapes}
-    alike, classes = _alike(data_folder("shapes2d")), [outlines.classes[i] for i in known]
+    alike, classes = _alike(), [outlines.classes[i] for i in known]
     chosen = split_by_class(classes, sizes, "pointset", problem.split_seed, alike)
     kept = [outlines.points[known[i]] for i in chosen[split]]
     if problem.shapes != "all" and split != "train":
@@ -253,7 +243,7 @@ def _with_class(outlines: Outlines) -> list[int]:
 
 
 @cached_data(2)
-def _alike(folder: Path) -> np.ndarray[Any, Any]:
+def _alike() -> np.ndarray[Any, Any]:
     outlines = load_outlines()
     return outlines_alike([outlines.points[i] for i in _with_class(outlines)])
 

@@ -10,22 +10,21 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
 from quant_reproduction.datasets import clouds_alike
-from quant_reproduction.datasets.files import cached_data, data_folder
+from quant_reproduction.datasets.files import cached_data
 from quant_reproduction.datasets.modelnet import load_modelnet
 from quant_reproduction.problems import check_range, split_by_class
 from quant_reproduction.problems import clouds as spatial
 from quant_reproduction.problems.clouds import STAGES, AngleBins, Encoding, Stage, euler_matrix
 from qubolearn.data.contract import Instances, Problem, SoftTargets, Split
-from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.errors import QubolearnError, convert
 from qubolearn.random import stream
 
 Covariance = Literal["cross", "joint"]
@@ -90,10 +89,8 @@ class Rotation(Problem):
     """Number of the random split of the shapes, from 1."""
 
     def __post_init__(self) -> None:
-        if self.stage not in get_args(Stage):
-            raise unknown_name("stage", self.stage, get_args(Stage))
-        if self.covariance not in get_args(Covariance):
-            raise unknown_name("covariance", self.covariance, get_args(Covariance))
+        convert(self.stage, Stage, "stage")
+        convert(self.covariance, Covariance, "covariance")
         for stage in STAGES:
             _ = self.bins(stage)  # raises for an invalid range
         check_range(self, 0, 1, "noise", "train_noise")
@@ -203,17 +200,15 @@ class Rotation(Problem):
 
     def _angles(self, count: int, generator: Generator) -> Tensor:
         """Draw α, β, γ ``[count, 3]``; earlier stages are 0, or a rounding error."""
-        limits = torch.tensor([self.bins(stage).high for stage in STAGES])
+        limits = [self.bins(stage).high for stage in STAGES]
         for i in range(STAGES.index(self._stages[0])):
             limits[i] = self.bins(STAGES[i]).width / 2 if self.leftover else 0.0
         unit = torch.rand(count, 3, generator=generator, device=generator.device)
-        return (2 * unit - 1) * limits.to(unit.device)
+        return (2 * unit - 1) * torch.tensor(limits, device=unit.device)
 
     def _pose(self, count: int, generator: Generator) -> Tensor:
         """Draw rotations of templates ``[count, 3, 3]``."""
-        limits = torch.tensor([self.bins(stage).high for stage in STAGES], device=generator.device)
-        unit = torch.rand(count, 3, generator=generator, device=generator.device)
-        return euler_matrix((2 * unit - 1) * limits)
+        return euler_matrix(replace(self, stage="all")._angles(count, generator))
 
     def _drawn(self, split: Split) -> Rotation:
         """Return the options of shapes and matches, as a key."""
@@ -234,7 +229,7 @@ def _norm(C: Tensor) -> Tensor:
 @cached_data(8)
 def _shapes(problem: Rotation, split: Split) -> Tensor:
     """Return clouds ``[shapes, points, 3]``, centered, of mean squared radius 1."""
-    models, alike = load_modelnet(), _alike(data_folder("modelnet10"))
+    models, alike = load_modelnet(), _alike()
     sizes = {"test": problem.test_shapes, "validation": VALIDATION_SHAPES, "train": problem.train_shapes}
     pools = {name: (models.is_test == (name == "test")).nonzero()[0].tolist() for name in sizes}
     chosen = split_by_class(models.classes, sizes, "rotation", problem.split_seed, alike, pools)[split]
@@ -247,7 +242,7 @@ def _shapes(problem: Rotation, split: Split) -> Tensor:
 
 
 @cached_data(2)
-def _alike(folder: Path) -> np.ndarray[Any, Any]:
+def _alike() -> np.ndarray[Any, Any]:
     return clouds_alike(load_modelnet().points)
 
 

@@ -20,7 +20,6 @@ from qubolearn.problems.sudoku import Sudoku, Sudokus, draw_rows
 from qubolearn.problems.sudoku_grids import keeps_rules
 
 SetName = Literal["satnet", "rrn"]
-COMPACT = "sudoku9.npz"
 REMEDY = "docs/data.md has its source"
 #: Held-out puzzles of SATNet's set for testing, and for validation.
 TESTED, VALIDATED = 1000, 500
@@ -61,16 +60,10 @@ class SudokuSet(Sudoku):
         return known
 
 
+@cached_data(4)
 def load_set(name: SetName) -> dict[Split, Sudokus]:
     """Load the splits of a set; SATNet's first 1,000 are for testing."""
-    return _load(name, data_folder("sudoku", REMEDY))
-
-
-@cached_data(4)
-def _load(name: SetName, folder: Path) -> dict[Split, Sudokus]:
-    if not (folder / COMPACT).exists():
-        raise QubolearnError(f"no {COMPACT} in {folder}; {REMEDY}")
-    known, test = _read_compact(folder / COMPACT, name)
+    known, test = _read_compact(data_folder("sudoku", REMEDY) / "sudoku9.npz", name)
     number = torch.arange(len(known.puzzles))
     held_out = number < min(VALIDATED, len(number) // 2) if name == "satnet" else number % 18 == 17
     return {"train": known.rows(~held_out), "validation": known.rows(held_out), "test": test}

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Literal, get_args
 
-from quant_reproduction.grid.paper import Claim, Comparison, Paper, PaperTable
+from quant_reproduction.grid.paper import PROTOCOLS, Claim, Comparison, Paper, PaperTable
 from quant_reproduction.report.compare import Measured, Number, find_number, find_view
 from quant_reproduction.report.numbers import LEVEL, Interval, interval, paired_variance, ratio_interval
 
 Decided = Literal["holds", "does not hold", "inconclusive"]
 Answer = Literal[Decided, "baseline not reproduced", "not measured", "does not apply"]
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
-Source = Literal["printed", "a", "r", "c"]
+Rerun = Literal["a", "r", "c"]
+RERUNS: tuple[Rerun, ...] = get_args(Rerun)
+Source = Literal["printed", Rerun]
 SOURCES: Mapping[Source, str] = {
     "printed": "the paper's numbers",
-    "a": "(a) the paper's text",
-    "r": "(r) the released code",
-    "c": "(c) our recipe, our inputs",
+    **{p: f"({p}) {PROTOCOLS[p]}" for p in RERUNS},
 }
 
 
@@ -64,11 +64,8 @@ class Pair:
             return _spread_interval(both, self.table.runs if source == "printed" else 0, level)
         if source == "printed" or all(each.exact for each in both):
             return Interval(gains[0], gains[0], gains[0])
-        return interval(gains, self.min_variance(source), level=level, overlap=self.overlap(source))
-
-    def overlap(self, source: Source) -> float:
-        """Return the larger overlap of the splits behind the two numbers."""
-        return max((each.overlap for each in self.numbers[source] or ()), default=0.0)
+        overlap = max(each.overlap for each in both)
+        return interval(gains, self.min_variance(source), level=level, overlap=overlap)
 
     def min_variance(self, source: Source) -> float:
         """Return the variance of a gain by its instances, maybe paired."""

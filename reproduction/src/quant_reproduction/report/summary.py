@@ -12,7 +12,7 @@ from quant_reproduction.grid.jobs import Job, Outcome, Store, all_pieces
 from quant_reproduction.grid.paper import PROTOCOLS, Paper, PaperTable, paper
 from quant_reproduction.grid.views import Entry
 from quant_reproduction.report import compare
-from quant_reproduction.report.claims import ANSWERS, Checked, Source, check_claims
+from quant_reproduction.report.claims import ANSWERS, RERUNS, Checked, check_claims
 from quant_reproduction.report.compare import Compared, Measured, find_view
 from qubolearn.errors import QubolearnError
 
@@ -156,8 +156,7 @@ class Report:
 
     @property
     def summary(self) -> Summary:
-        sources: tuple[Source, ...] = ("a", "r", "c")
-        answers = {source: [each.answer(source) for each in self.claims] for source in sources}
+        answers = {source: [each.answer(source) for each in self.claims] for source in RERUNS}
         qubits: dict[str, dict[str, dict[str, float]]] = {}
         for each in self.compared:
             ours = each.numbers["c"]

@@ -19,7 +19,7 @@ from quant_reproduction.cli import concise_errors
 from quant_reproduction.cli.reproduce import AGAIN
 from quant_reproduction.grid.entries import ENTRIES
 from quant_reproduction.grid.entries.clouds import SEARCHES
-from quant_reproduction.grid.jobs import Outcome, Store
+from quant_reproduction.grid.jobs import Store
 from quant_reproduction.grid.paper import PROTOCOLS, PaperTable, Protocol, paper
 from quant_reproduction.grid.views import DIGITS, SEEDS, Cell, rows_and_columns
 from quant_reproduction.report import couplings, errata, numbers
@@ -157,11 +157,11 @@ def _verdict(each: Compared, protocol: Protocol) -> str:
 
 
 def view_table(report: Report, name: str) -> Table:
-    """Show everything that was measured for a view, with its provenance."""
     return cells_table(report.found[name])
 
 
 def cells_table(cells: Mapping[tuple[str, str], Cell]) -> Table:
+    """Show everything that was measured for a view, with its provenance."""
     if not cells:
         return Table([], [])
     rows, columns = rows_and_columns(cells)
@@ -186,11 +186,9 @@ def _origin(records: Sequence[Mapping[str, Any]], counts: Sequence[int]) -> str:
 
 def searches(report: Report) -> str:
     """Show the searches behind our recipes, one table after the other."""
-    store, made = Store(report.results), []
-    for name, entry in SEARCHES.items():
-        cells = entry.views[0].cells([Outcome(job, store.get(job)) for job in entry.jobs(SEEDS, False)])
-        made.append(str(cells_table(cells)) if cells else f"*`{name}` has no record yet.*\n")
-    return "\n".join(made)
+    found = {name: report.found[name] for name in SEARCHES}
+    missing = {name: f"*`{name}` has no record yet.*\n" for name in SEARCHES}
+    return "\n".join(str(cells_table(cells)) if cells else missing[name] for name, cells in found.items())
 
 
 def records_table(item: Item) -> Table:
