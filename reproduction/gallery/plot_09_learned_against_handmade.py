@@ -45,16 +45,14 @@ for name, found in tiles.items():
 # simulate, so that QUBO gets all couplers that it needs, which a chip would not have.
 chains = Embedding.of(dict(enumerate(tiles["by hand, 9 bits"][0])), chip.graph.edges)
 encodings = {
-    "learned": (learned, problem.decode, None, (1, 3, 10, 30)),
-    "by hand, 9 bits": (inserted.A, inserted.decode, chains, (1, 3, 10, 30)),
-    "by hand, 16 bits": (baseline.A, baseline.decode, None, (1, 3, 10)),
+    "learned": ("C0", learned, problem.decode, None, (1, 3, 10, 30)),
+    "by hand, 9 bits": ("C1", inserted.A, inserted.decode, chains, (1, 3, 10, 30)),
+    "by hand, 16 bits": ("0.5", baseline.A, baseline.decode, None, (1, 3, 10)),
 }
 figure, (left, right) = plt.subplots(
     1, 2, figsize=(9.5, 3.6), layout="constrained", width_ratios=[1, 1.5]
 )
-for (name, (A, decode, embedding, times)), color in zip(
-    encodings.items(), ("C0", "C1", "0.5"), strict=True
-):
+for name, (color, A, decode, embedding, times) in encodings.items():
     success = []
     for time in times:
         annealer = QuantumAnnealing(
@@ -64,13 +62,7 @@ for (name, (A, decode, embedding, times)), color in zip(
         found = decode(reads.flatten(0, 1)).reshape(*reads.shape[:2], -1)
         success.append((found == test.answer[:, None]).all(-1).double().mean().item())
     label = f"{name}, without chains" if name == "by hand, 16 bits" else name
-    right.plot(
-        times,
-        success,
-        "o--" if name == "by hand, 16 bits" else "o-",
-        color=color,
-        label=label,
-    )
+    right.plot(times, success, "o-", color=color, label=label)
     left.bar_label(left.bar(name.replace(", ", ",\n"), qubits[name], color=color))
     print(f"{name}: {success[-1]:.2f} of the reads are correct after {times[-1]} ns")
 left.set(

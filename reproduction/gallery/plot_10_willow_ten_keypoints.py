@@ -22,10 +22,8 @@ from qubolearn.evaluation import solve_instances
 from qubolearn.losses import GroupPseudoLikelihood
 from qubolearn.training.optimizers import Cosine
 
-problem, bikes = (
-    WillowMatching(),
-    slice(CLASSES.index("motorbike"), None, len(CLASSES)),
-)  # classes take turns
+problem = WillowMatching()
+bikes = slice(CLASSES.index("motorbike"), None, len(CLASSES))  # classes take turns
 draw = torch.Generator().manual_seed(0)
 try:
     train = problem.sample(1500, draw, "train").rows(bikes)
@@ -70,10 +68,9 @@ for axis, name in zip(axes, ("coupled", "uncoupled"), strict=True):
     pair = KeypointPair.from_flat(test.p[shown : shown + 1], problem.features)
     left, right = pair.points[0] * flip
     right = right + shift
-    matches = zip(
-        answers[name][shown].tolist(), test.answer[shown].tolist(), strict=True
-    )
-    for point, (found, true) in zip(left, matches, strict=True):
+    for point, found, true in zip(
+        left, answers[name][shown], test.answer[shown], strict=True
+    ):
         color = "green" if found == true else "red"
         axis.plot(*zip(point.tolist(), right[found].tolist(), strict=True), color=color)
     axis.scatter(*torch.cat([left, right]).T.tolist(), s=14, color="black", zorder=3)

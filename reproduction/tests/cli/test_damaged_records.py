@@ -38,9 +38,3 @@ def test_a_metric_that_is_not_a_number_is_named() -> None:
     metrics = {place.label: {name + place.suffix: "text" for name in view.metrics}}
     with pytest.raises(QubolearnError, match=r"randgraph\.jsonl"):
         view.cells([Outcome(job, {"metrics": metrics})])
-
-
-def test_a_binary_page_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "page.md").write_bytes(b"\xff\xfe\x00")
-    assert main(["tables", str(tmp_path / "page.md")]) == 2
-    assert "page.md" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from scipy.spatial.transform import Rotation as ScipyRotation
 from quant_reproduction.baselines import procrustes
 from quant_reproduction.datasets import clouds_alike
 from quant_reproduction.datasets.files import clear_data_cache, data_root
+from quant_reproduction.datasets.modelnet import COMPACT
 from quant_reproduction.problems import clouds as clouds_module
 from quant_reproduction.problems import rotation
 from quant_reproduction.problems.clouds import STAGES, advance, cross_covariance, euler_matrix, solve_stages
@@ -33,7 +34,7 @@ def clouds(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     rng = np.random.default_rng(0)
     sides = rng.uniform(0.3, 2, (100, 1, 3)) * 10 ** rng.uniform(-1, 4, (100, 1, 1))
     np.savez(
-        folder / "modelnet10" / "small.npz",
+        folder / "modelnet10" / COMPACT,
         points=(rng.uniform(-1, 1, (100, 50, 3)) * sides + 10 * sides).astype(np.float32),
         labels=(np.arange(100) // 10 % 5).astype(np.int8),
         is_test=np.arange(100) % 10 == 0,
@@ -161,7 +162,7 @@ def copies_across(problem: Rotation) -> bool:
 @pytest.mark.parametrize("split", [1, 2])
 def test_a_planted_copy_is_on_one_side(split: int) -> None:
     """Every training shape has a mirrored copy among the test shapes."""
-    path = data_root() / "modelnet10" / "small.npz"
+    path = data_root() / "modelnet10" / COMPACT
     arrays = dict(np.load(path))
     turn = euler_matrix(torch.tensor([0.5, 1.0, -2.0])).numpy()
     copied = [i for i in range(100) if i % 10 == 3]
@@ -178,7 +179,6 @@ def test_a_planted_copy_is_on_one_side(split: int) -> None:
         {"covariance": "own"},
         {"angle_bits": 0},
         {"beta_degrees": math.nan},
-        {"encoding": "octal"},
         {"noise": 1.1},
         {"draws": 0},
         {"soft_width": math.inf},

@@ -175,7 +175,7 @@ def test_direct_matches_real_images() -> None:
     ("options", "message"),
     [
         ({"k": 11}, "k from 2 to 10, got 11"),
-        ({"layer": "relu6"}, "unknown AlexNet layer 'relu6'"),
+        ({"layer": "relu6"}, "unknown layer 'relu6'"),
         ({"tau": 1.5}, r"tau .*1\.5"),
         ({"eta": float("nan")}, "eta .*nan"),
     ],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -40,14 +40,10 @@ def by_guessing(problem: Problem, data: Any, solver: Solver, seed: int) -> Tenso
     return problem.decode(torch.randint(2, (len(answer), problem.bits), generator=generator).float())
 
 
-def by_qgm(variant: Variant) -> Baseline:
+def by_qgm(variant: Variant, problem: Problem, data: Instances, solver: Solver, seed: int) -> Tensor:
     """Decode the minimizer of QGM's QUBO."""
-
-    def run(problem: Problem, data: Instances, solver: Solver, seed: int) -> Tensor:
-        made = qgm(_weights(data), variant)
-        return made.decode(solver(made.A, 1).states[:, 0])
-
-    return run
+    made = qgm(_weights(data), variant)
+    return made.decode(solver(made.A, 1).states[:, 0])
 
 
 def _weights(data: Instances) -> Tensor:
@@ -75,9 +71,9 @@ RESTARTS = 30
 #: name -> (problems, method)
 BASELINES: Mapping[str, tuple[tuple[str, ...], Baseline]] = {
     "direct": (_GRAPHS, lambda problem, data, *_: direct(_weights(data))),
-    "qgm-baseline": (_GRAPHS, by_qgm("baseline")),
-    "qgm-row-wise": (_GRAPHS, by_qgm("row-wise")),
-    "qgm-inserted": (_GRAPHS, by_qgm("inserted")),
+    "qgm-baseline": (_GRAPHS, partial(by_qgm, "baseline")),
+    "qgm-row-wise": (_GRAPHS, partial(by_qgm, "row-wise")),
+    "qgm-inserted": (_GRAPHS, partial(by_qgm, "inserted")),
     "aqm": (("pointset",), lambda problem, pairs, *_: _aligned(aqm, pairs)),
     "aqm-iterated": (("pointset",), lambda problem, pairs, *_: _aligned(aqm, pairs, iterations=10)),
     "icp": (("pointset",), lambda problem, pairs, *_: _aligned(icp, pairs)),

@@ -27,7 +27,6 @@ from qubolearn.errors import QubolearnError, convert, unknown_name
 COMMANDS = {
     "reproduce": ("reproduce", "fill the paper's tables, and ours alongside them"),
     "report": ("report", "write every table and figure alongside the paper's as one HTML page"),
-    "tables": ("report", "fill the tables of Markdown files from records"),
     "figure": ("runs", "draw matches, alignments, failures, errors and energies of trained runs"),
     "baseline": ("runs", "score a method without learning: Direct, QGM, AQM, ICP, Procrustes"),
     "evaluate": ("runs", "score the three stages of a rotation together"),

@@ -1,9 +1,8 @@
-"""``quant report`` and ``quant tables``."""
+"""``quant report``."""
 
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,20 +12,15 @@ from quant_reproduction.grid.views import SEEDS
 from quant_reproduction.report import write_report
 from quant_reproduction.report.errata import findings
 from quant_reproduction.report.summary import gather
-from quant_reproduction.report.tables import TABLES, fill
 from qubolearn.cli.options import Output, count
 from qubolearn.errors import QubolearnError
-from qubolearn.files import write_output
 
 EXAMPLES = {
     "report": """examples:
   quant report                                     results/ -> report.html
   quant report --quick                             runs/quick/ -> report.html
   quant report --results results --out page.html --json
-  quant report --errata                            what in the paper looks like an error, computed and printed""",
-    "tables": """examples:
-  quant tables README.md docs/results.md
-  quant tables README.md docs/results.md --check""",
+  quant report --errata                            what in the paper looks like an error, computed and printed"""
 }
 
 
@@ -45,7 +39,13 @@ def run_report(args: argparse.Namespace, output: Output) -> None:
     results = results_folder(args.results, args.quick)
     seeds = args.seeds if args.seeds is not None else (1 if args.quick else SEEDS)
     if args.errata:  # formulas and the paper's own numbers need no results
-        print_findings(results, args.quick, seeds, output)
+        with concise_errors(results):
+            found = findings(gather(results, args.quick, seeds))
+        for each in found:
+            shown = "; ".join(filter(None, (each.quick, each.command)))
+            output.say(each.where, f"  the paper: {each.printed}", f"  comes out: {each.found}")
+            output.say(f"  shown by: {shown}\n")
+        output.result(findings=[each._asdict() for each in found])
         return
     if not results.is_dir():
         again = "quant reproduce all --quick" if args.quick else "quant reproduce all"
@@ -54,43 +54,3 @@ def run_report(args: argparse.Namespace, output: Output) -> None:
         summary = write_report(results, Path(args.out), args.quick, seeds)
     output.say(*summary.in_words(), f"{args.out}: {summary.done} of {summary.jobs} jobs done")
     output.result(out=args.out, **asdict(summary))
-
-
-def print_findings(results: Path, quick: bool, seeds: int, output: Output) -> None:
-    """Print the paper's statement, our finding, and the command."""
-    with concise_errors(results):
-        found = findings(gather(results, quick, seeds))
-    for each in found:
-        shown = "; ".join(filter(None, (each.quick, each.command)))
-        output.say(each.where, f"  the paper: {each.printed}", f"  comes out: {each.found}")
-        output.say(f"  shown by: {shown}\n")
-    output.result(findings=[each._asdict() for each in found])
-
-
-def add_tables(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    text = f"files with tables among: {', '.join(TABLES)}"
-    parser.add_argument("files", nargs="+", metavar="FILE.md", help=text)
-    parser.add_argument("--results", metavar="DIR", help="folder of the records [reproduction/results]")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 2 if one is outdated")
-
-
-def run_tables(args: argparse.Namespace, output: Output) -> None:
-    """Fill the tables of Markdown files from result files, or check that they are up to date.
-
-    A table is between the lines <!-- table: NAME --> and <!-- end -->."""
-    stale, results = [], results_folder(args.results)
-    for path in map(Path, args.files):
-        try:
-            before = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise QubolearnError(f"cannot read {path}: {error}") from error
-        docs = os.path.relpath(results.resolve().parent / "docs", path.resolve().parent)
-        after = fill(before, results, f"{Path(docs).as_posix()}/")
-        if after != before:
-            stale.append(str(path))
-            if not args.check:
-                write_output(path, after.encode())
-    if args.check and stale:
-        raise QubolearnError(f"tables out of date in {', '.join(stale)}; run: quant tables {' '.join(stale)}")
-    output.say(f"changed: {', '.join(stale) or 'nothing'}")
-    output.result(changed=stale)

@@ -104,7 +104,6 @@ def cached_data(maxsize: int) -> Callable[[Loader], Loader]:
             return value
 
         _caches.append(value_and_files.cache_clear)
-        cached.cache_clear = value_and_files.cache_clear  # type: ignore[attr-defined]
         return cached  # type: ignore[return-value]
 
     return decorate

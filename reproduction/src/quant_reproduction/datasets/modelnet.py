@@ -11,6 +11,7 @@ import numpy as np
 from quant_reproduction.datasets.files import cached_data, data_folder, load_npz
 from qubolearn.errors import QubolearnError
 
+COMPACT = "modelnet10_subset1000_1024pts.npz"
 REMEDY = "docs/data.md has its source"
 
 
@@ -27,11 +28,7 @@ class ModelNet:
 @cached_data(2)
 def load_modelnet() -> ModelNet:
     """Load the compact file in ``$QUBOLEARN_DATA/modelnet10``."""
-    folder = data_folder("modelnet10", REMEDY)
-    compact = sorted(folder.glob("*.npz"))
-    if not compact:
-        raise QubolearnError(f"no .npz in {folder}; {REMEDY}")
-    return read_compact(compact[0])
+    return read_compact(data_folder("modelnet10", REMEDY) / COMPACT)
 
 
 def read_compact(path: Path) -> ModelNet:

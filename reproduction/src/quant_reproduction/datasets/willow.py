@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from quant_reproduction.datasets.files import data_folder, load_npz, note_file
-from qubolearn.errors import QubolearnError, missing_extra, unknown_name
+from qubolearn.errors import QubolearnError, missing_extra
 from qubolearn.random import stream
 
 Names = Sequence[str]
@@ -29,7 +29,7 @@ CLASSES = ("car", "duck", "face", "motorbike", "winebottle")
 KEYPOINTS = 10
 SIDE = 256  # pixels of the square images of the compact form
 VGG_LAYERS = ("relu4_2", "relu5_1")
-LAYERS = ("relu1", "relu2", "relu3", "relu4", "relu5")  # of AlexNet
+AlexNetLayer = Literal["relu1", "relu2", "relu3", "relu4", "relu5"]
 
 
 @dataclass(frozen=True)
@@ -81,16 +81,9 @@ def read_willow(folder: Path | str | None = None) -> WillowImages:
     return WillowImages(names, classes, tuple(folder / file for file in files), sizes, torch.tensor(points))
 
 
-def check_layer(layer: str) -> str:
-    """Return the name of a layer of AlexNet."""
-    if layer not in LAYERS:
-        raise unknown_name("AlexNet layer", layer, LAYERS)
-    return layer
-
-
 def read_features(layer: str, images: WillowImages, folder: Path | str | None = None) -> Tensor:
     """Read AlexNet features at keypoints: ``[images, 10, C]``."""
-    return _layers("willow_alexnet_features.npz", [check_layer(layer)], images, folder)[0]
+    return _layers("willow_alexnet_features.npz", [layer], images, folder)[0]
 
 
 def read_vgg_features(images: WillowImages, folder: Path | str | None = None) -> Tensor:

@@ -192,7 +192,10 @@ def energies(model: Model, solvers: Solvers, instances: int, seed: int) -> Panel
     exact = [ExhaustiveSearch()(A, 2).energies[0]] if A.shape[-1] <= EXACT_BITS else []
     two = [float(each) for lowest in exact for each in lowest]
     known = [*energy.values(), *exact]
-    low, edges = min(float(value.min()) for value in known), _edges(known)
+    low = min(float(value.min()) for value in known)
+    high = sorted(float(value.max()) for value in known)[-2:][0]  # the samplers' second highest energy
+    margin = max((high - low) / BINS, 1e-6) / 2  # centers the first bar
+    edges = torch.linspace(low - margin, high + margin, BINS + 1, dtype=torch.float64)
     for name, value in energy.items():
         states, lowest = len(torch.unique(reads[name][0], dim=0)), value <= low + SAME_ENERGY * abs(low)
         counts = torch.histogram(value.clamp(max=edges[-1].item()), edges).hist.int().tolist()
@@ -202,14 +205,6 @@ def energies(model: Model, solvers: Solvers, instances: int, seed: int) -> Panel
     note = f"The two lowest energies are {', '.join(f'{each:.3f}' for each in two)}. The last bar of each panel holds "
     title = f"Energies that samplers read on one QUBO of {model.problem.bits} bits"
     return panels.titled(title, drawn, f"{note}all that is above.")
-
-
-def _edges(energy: Sequence[Tensor]) -> Tensor:
-    """Return edges up to the samplers' second highest energy."""
-    low = min(float(value.min()) for value in energy)
-    high = sorted(float(value.max()) for value in energy)[-2:][0]
-    margin = max((high - low) / BINS, 1e-6) / 2  # centers the first bar
-    return torch.linspace(low - margin, high + margin, BINS + 1, dtype=torch.float64)
 
 
 def second_best(model: Model, solvers: Mapping[str, str], instances: int, seed: int) -> dict[str, Any]:
@@ -310,8 +305,7 @@ def drawn_by(name: str, draw: Callable[..., PanelNumbers]) -> Callable[..., dict
         model, seconds = models.trained_model(seed, problem, protocol, overrides)
         if noise:
             model = replace(model, problem=replace(model.problem, noise=noise))  # type: ignore[type-var]
-        took = time_of(seconds)
-        return {**took, name: {"figure": draw(model, solvers, instances, seed, **more)}}
+        return {**time_of(seconds), name: {"figure": draw(model, solvers, instances, seed, **more)}}
 
     return task
 

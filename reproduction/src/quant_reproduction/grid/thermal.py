@@ -217,12 +217,15 @@ def thermal(
         found["closed"] = annealer(A, 1).info["success_probability"].double()
         costs["closed"] = (time.perf_counter() - began) / instances
     made: dict[str, Any] = {name: {**_summary(values), "qubits": qubits} for name, values in found.items()}
-    covered = _covered(ising, open_instances)
+    few = range(open_instances)
+    shares = [boltzmann(ising, i, FREEZE_OUT_GHZ).topk(LEVELS).values.sum().item() for i in few]
+    covered = min(shares, default=0.0)  # by the levels
     if open_instances:
         made["levels"] = {"covered": covered, "instances": open_instances}
     if open_instances and covered >= COVERED:
         began = time.perf_counter()
-        made["open"] = _open(ising, truth, open_instances)
+        states = [final_states(levels(ising.J[i], ising.h[i]), [MICROSECONDS])[0] for i in few]
+        made["open"] = _summary(torch.stack([states[i][truth[i]].sum() for i in few]))
         costs["open"] = (time.perf_counter() - began) / open_instances
     for name, cost in costs.items():
         made[name]["solve_seconds"] = round(cost, 4)
@@ -233,24 +236,10 @@ def _boltzmann(ising: Ising, truth: list[Tensor], gigahertz: float) -> Tensor:
     return torch.stack([boltzmann(ising, i, gigahertz)[codes].sum() for i, codes in enumerate(truth)])
 
 
-def _covered(ising: Ising, count: int) -> float:
-    """Return the share of the distribution that the levels cover."""
-    shares = [boltzmann(ising, i, FREEZE_OUT_GHZ).topk(LEVELS).values.sum().item() for i in range(count)]
-    return min(shares, default=0.0)
-
-
 def _summary(success: Tensor) -> dict[str, Any]:
     spread = success.std().item() if len(success) > 1 else 0.0
     found = {"success_probability": success.mean().item(), "success_deviation": spread}
     return {**found, "instances": len(success), "source": "simulated"}
-
-
-def _open(ising: Ising, truth: list[Tensor], count: int) -> dict[str, Any]:
-    rows = []
-    for index in range(count):
-        states = final_states(levels(ising.J[index], ising.h[index]), [MICROSECONDS])
-        rows.append(states[0, truth[index]].sum())
-    return _summary(torch.stack(rows))
 
 
 #: Energies this close, as a share of their range, are one.

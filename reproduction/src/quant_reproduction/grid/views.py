@@ -53,11 +53,6 @@ def conditions(
     return places
 
 
-def chosen_columns(shown: Mapping[str, tuple[str, str]]) -> Places:
-    """Return columns under other names: column -> (name, label)."""
-    return lambda job: [Place(job.row, *shown[job.column])] if job.column in shown else []
-
-
 @dataclass(frozen=True)
 class Cell:
     """The content of a place: values over seeds, by metric."""
@@ -89,12 +84,6 @@ class Cell:
 def _text(values: Sequence[float], digits: int) -> str:
     spread = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
     return f"{statistics.mean(values):.{digits}f}{spread}"
-
-
-def rows_and_columns(cells: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
-    """Return the names of rows and columns, each once, in order."""
-    rows, columns = zip(*cells, strict=True)
-    return list(dict.fromkeys(rows)), list(dict.fromkeys(columns))
 
 
 class _Value(NamedTuple):

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -35,15 +35,6 @@ STEPS = ((1, 0), (0, -1), (-1, 0), (0, 1))
 
 #: Generated grids: as many as in the dataset.
 GENERATED = {"train": 200, "test": 100}
-
-
-class GridShape(NamedTuple):
-    """Problems on grids: p has one symbol per cell, 0 for padding."""
-
-    rows: int
-    columns: int
-    symbols: int
-    labels: int
 
 
 @dataclass(frozen=True)
@@ -79,9 +70,9 @@ class Snakes(PoolProblem):
         return self.rows * self.columns * LABELS
 
     @property
-    def grid(self) -> GridShape:
-        """The options of the network ``grid``."""
-        return GridShape(self.rows, self.columns, len(COLORS), LABELS)
+    def grid(self) -> tuple[int, int, int, int]:
+        """Rows, columns, symbols and labels, for the network ``grid``."""
+        return self.rows, self.columns, len(COLORS), LABELS
 
     def topology(self) -> Topology:
         """Return couplers between all bits of neighboring cells."""

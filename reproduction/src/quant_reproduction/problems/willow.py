@@ -17,11 +17,11 @@ from torch import Generator, Tensor
 
 from quant_reproduction.datasets import willow as dataset
 from quant_reproduction.datasets.files import cached_data, data_folder
-from quant_reproduction.datasets.willow import KEYPOINTS, WillowImages
+from quant_reproduction.datasets.willow import KEYPOINTS, AlexNetLayer, WillowImages
 from quant_reproduction.problems import check_range
 from qubolearn.data.contract import Instances, PermutationProblem, Problem, Split
 from qubolearn.data.encodings import encode_permutation
-from qubolearn.errors import QubolearnError
+from qubolearn.errors import QubolearnError, convert
 from qubolearn.random import stream
 
 #: Range of each split within a class's images.
@@ -51,7 +51,7 @@ class Willow(PermutationProblem):
 
     k: int = 4
     """Keypoints of each image, 2 to 10."""
-    layer: str = "relu4"
+    layer: AlexNetLayer = "relu4"
     """AlexNet's layer of the features, relu1 to relu5."""
     tau: float = 0.3
     """Weight of appearance; geometry has 1 - tau."""
@@ -67,7 +67,7 @@ class Willow(PermutationProblem):
     """Number of the random split of the sources, from 1."""
 
     def __post_init__(self) -> None:
-        dataset.check_layer(self.layer)
+        convert(self.layer, AlexNetLayer, "layer")
         check_range(self, 1, math.inf, "split_seed")
         check_range(self, 2, KEYPOINTS, "k")
         check_range(self, 0, 1, "tau", "eta")
@@ -86,27 +86,15 @@ class Willow(PermutationProblem):
         members, sizes = self._data(device).splits[split]
         starts = sizes.cumsum(0) - sizes
 
-        def draw(below: Tensor) -> Tensor:
-            return (torch.rand(count, generator=generator, device=device) * below).long()
-
-        which = draw(torch.tensor(len(sizes), device=device))
-        size = sizes[which]
-        first = draw(size)
-        second = (first + 1 + draw(size - 1)) % size  # any other image of the class
+        which = (torch.rand(count, generator=generator, device=device) * len(sizes)).long()
+        first, second = draw_two(sizes[which], generator)
         order = torch.rand(count, KEYPOINTS, generator=generator, device=device).argsort(1)[:, : self.k]
         P = torch.rand(count, self.k, generator=generator, device=device).argsort(1)
         source, target = members[starts[which] + first], members[starts[which] + second]
         return Pairs(source, target, order, order.gather(1, P.argsort(1)), P)
 
     def weights(self, pairs: Pairs, noise: Generator | None = None) -> Tensor:
-        """Return W ``[batch, k², k²]`` of pairs, with noise if it is given."""
-        similarity, x, y = self.observations(pairs, noise)
-        direction, length = direction_and_length(x, y)
-        divide = self.k if self.per_node else 1
-        return combined_weights(similarity, direction, length, self.tau, self.eta, divide)
-
-    def observations(self, pairs: Pairs, noise: Generator | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Return cosines of features ``[batch, k, k]`` and keypoints ``[batch, k, 2]``."""
+        """Return W ``[batch, k², k²]`` of pairs, with noise on their keypoints if it is given."""
         data = self._data(pairs.P.device)
         x = data.keypoints[pairs.source[:, None], pairs.source_keypoints]
         y = data.keypoints[pairs.target[:, None], pairs.target_keypoints]
@@ -114,11 +102,14 @@ class Willow(PermutationProblem):
         columns = pairs.target[:, None] * KEYPOINTS + pairs.target_keypoints
         similarity = data.similarity[rows[:, :, None], columns[:, None, :]]
         if noise is not None and self.rotate:
-            x = _turned(x, self.rotate * torch.randn(len(x), generator=noise, device=x.device))
+            x = turned(x, self.rotate * torch.randn(len(x), generator=noise, device=x.device)[:, None])
         if noise is not None and self.jitter:
             x = x + self.jitter * torch.randn(x.shape, generator=noise, device=x.device)
             y = y + self.jitter * torch.randn(y.shape, generator=noise, device=y.device)
-        return similarity, x, y
+        direction, length = direction_and_length(x, y)
+        geometry = self.eta * direction + (1 - self.eta) * length
+        divide = self.k if self.per_node else 1
+        return -(self.tau * torch.diag_embed(similarity.flatten(1)) + (1 - self.tau) * geometry / divide)
 
     def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
         pairs = self.sample_pairs(count, generator, split)
@@ -145,17 +136,6 @@ class Willow(PermutationProblem):
         training = {"schedule": "cosine", "fresh": True, "weight_mlp": 0.0, "learning_rate": 3e-3}
         size = {"epochs": 375, "batch_size": 256, "instances": 10_240}
         return {"rotate": 0.3, "jitter": 0.05, "beta": 8.0, **training, **size}
-
-
-def combined_weights(
-    similarity: Tensor, direction: Tensor, length: Tensor, tau: float, eta: float, divide: int = 1
-) -> Tensor:
-    """Return W = -(τ·diag(similarity) + (1-τ)·(η·direction + (1-η)·length) / divide).
-
-    Similarity is ``[batch, k, k]``; direction, length and W are ``[batch, k², k²]``.
-    """
-    geometry = eta * direction + (1 - eta) * length
-    return -(tau * torch.diag_embed(similarity.flatten(1)) + (1 - tau) * geometry / divide)
 
 
 def direction_and_length(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -191,8 +171,16 @@ def _gaussian(d: Tensor) -> Tensor:
     return ((-squared / (2 * variance).clamp_min(1e-12)).exp() * edges).reshape(-1, k * k, k * k)
 
 
-def _turned(x: Tensor, angle: Tensor) -> Tensor:
-    sin, cos = angle.sin()[:, None], angle.cos()[:, None]
+def draw_two(sizes: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+    """Draw two different numbers below each of ``sizes`` ``[count]``."""
+    units = [torch.rand(len(sizes), generator=generator, device=sizes.device) for _ in range(2)]
+    first = (units[0] * sizes).long()
+    return first, (first + 1 + (units[1] * (sizes - 1)).long()) % sizes
+
+
+def turned(x: Tensor, angle: Tensor) -> Tensor:
+    """Rotate points ``[..., k, 2]`` by angles ``[..., 1]``."""
+    sin, cos = angle.sin(), angle.cos()
     return torch.stack([cos * x[..., 0] - sin * x[..., 1], sin * x[..., 0] + cos * x[..., 1]], -1)
 
 

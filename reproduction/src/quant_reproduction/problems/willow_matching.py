@@ -18,6 +18,7 @@ from quant_reproduction.datasets import willow as dataset
 from quant_reproduction.datasets.files import cached_data, data_folder
 from quant_reproduction.datasets.willow import CLASSES, KEYPOINTS, VGG_LAYERS
 from quant_reproduction.problems import check_range
+from quant_reproduction.problems.willow import draw_two, turned
 from qubolearn.data.contract import Instances, Problem, Split
 from qubolearn.data.encodings import assignments
 from qubolearn.errors import QubolearnError
@@ -129,13 +130,8 @@ class WillowMatching(Problem):
         sizes = torch.tensor([len(images) for images in members], device=device)
         rows = [torch.tensor(images, device=device) for images in members]
         table = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-
-        def draw(below: Tensor) -> Tensor:
-            return (torch.rand(count, generator=generator, device=device) * below).long()
-
         kind = torch.arange(count, device=device) % len(members)
-        first = draw(sizes[kind])
-        second = (first + 1 + draw(sizes[kind] - 1)) % sizes[kind]  # any other image of the class
+        first, second = draw_two(sizes[kind], generator)
         image = torch.stack([table[kind, first], table[kind, second]], 1)[:, :, None]  # [count, 2, 1]
         order = torch.rand(count, 2, KEYPOINTS, generator=generator, device=device).argsort(2)
         points = data.points[image, order]
@@ -149,12 +145,8 @@ class WillowMatching(Problem):
         def noise(*shape: int) -> Tensor:
             return torch.randn(*points.shape[:2], *shape, generator=generator, device=points.device)
 
-        points = points * (self.stretch * noise(1, 2)).exp()
-        angle = self.rotate * noise(1)
-        sin, cos = angle.sin(), angle.cos()
-        x, y = points.unbind(-1)
-        turned = torch.stack([cos * x - sin * y, sin * x + cos * y], -1)
-        return turned + self.jitter * noise(KEYPOINTS, 2)
+        points = turned(points * (self.stretch * noise(1, 2)).exp(), self.rotate * noise(1))
+        return points + self.jitter * noise(KEYPOINTS, 2)
 
     def decode(self, x: Tensor) -> Tensor:
         return decode_matching(x)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from quant_reproduction.grid.entries import couplings as columns
 from quant_reproduction.grid.views import METHODS
@@ -153,17 +153,13 @@ def chip_table(report: Report) -> Table:
         embedded = [each for each in outcomes.get(line.item, ()) if each.job.task == "chip-view"]
         of_line = [each.record for each in embedded if each.job.row in (line.chip, line.row)]
         for record in filter(None, of_line[:1]):
-            cost = _chip_cells(record["metrics"]["chip"])
-            rows.append((f"[{line.problem}](records.md#{line.item})", *cost))
-    chains = ("physical qubits#", "mean chain#", "longest chain#")
-    heads = ["", "bits#", "couplers#", *chains, "instances per anneal#"]
+            chip, cost = record["metrics"]["chip"], ["no embedding found", "–", "–", "–"]
+            if chip["fits"]:
+                chains = (f"{chip[name]:.1f}" for name in ("mean_chain", "longest_chain"))
+                cost = [f"{chip['qubits']:.0f}", *chains, str(chip["per_anneal"])]
+            counts = (str(chip["bits"]), str(chip["couplers"]))
+            rows.append((f"[{line.problem}](records.md#{line.item})", *counts, *cost))
+    needed = ("physical qubits#", "mean chain#", "longest chain#")
+    heads = ["", "bits#", "couplers#", *needed, "instances per anneal#"]
     note = "Pegasus chip without defects; bits fixed by hints or padding are omitted; one-hot groups are penalties."
     return Table(heads, rows, [note])
-
-
-def _chip_cells(chip: Mapping[str, Any]) -> list[str]:
-    cost = ["no embedding found", "–", "–", "–"]
-    if chip["fits"]:
-        chains = (f"{chip[name]:.1f}" for name in ("mean_chain", "longest_chain"))
-        cost = [f"{chip['qubits']:.0f}", *chains, str(chip["per_anneal"])]
-    return [str(chip["bits"]), str(chip["couplers"]), *cost]

@@ -84,11 +84,6 @@ def _outcome(store: Store, job: Job) -> Outcome:
     return Outcome(job, None, lines[0] if lines else "failed without a message")
 
 
-def measured(items: Sequence[Item]) -> Measured:
-    """Return the cells of every view."""
-    return {view.name: view.cells(item.outcomes) for item in items for view in item.entry.views}
-
-
 @dataclass(frozen=True)
 class Summary:
     """The result of a reproduction in a few numbers."""
@@ -180,15 +175,11 @@ class Report:
 
 def gather(results: Path, quick: bool, seeds: int) -> Report:
     """Read the result files and compare them with the paper."""
-    items = collect(results, seeds, quick)
-    found, source = measured(items), paper()
+    items, source = collect(results, seeds, quick), paper()
+    found = {view.name: view.cells(item.outcomes) for item in items for view in item.entry.views}
     compared, claims = compare.compare(source, found), check_claims(source, found)
-    return Report(results, source, items, found, compared, claims, quick, seeds, _grid(results, items))
-
-
-def _grid(results: Path, items: Sequence[Item]) -> Mapping[str, Any] | None:
-    outcomes = [outcome for item in items for outcome in item.outcomes]
+    outcomes, grid = [outcome for item in items for outcome in item.outcomes], None
     made = all_pieces(Store(results), [outcome.job for outcome in outcomes])
-    if made is None or not all(outcome.record for outcome in outcomes):
-        return None
-    return {"seconds": made["seconds"], "machine": made["machine"], "pieces": len(made["pieces"])}
+    if made is not None and all(outcome.record for outcome in outcomes):
+        grid = {"seconds": made["seconds"], "machine": made["machine"], "pieces": len(made["pieces"])}
+    return Report(results, source, items, found, compared, claims, quick, seeds, grid)

@@ -1,7 +1,4 @@
-"""Tables of the reproduction, for the page and for Markdown files.
-
-A Markdown file marks a table by the lines ``<!-- table: NAME -->`` and ``<!-- end -->``.
-"""
+"""Tables of the reproduction, for the page and for Markdown files, which ``tools/tables.py`` fills."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from quant_reproduction.grid.entries import ENTRIES
 from quant_reproduction.grid.entries.clouds import SEARCHES
 from quant_reproduction.grid.jobs import Store
 from quant_reproduction.grid.paper import PROTOCOLS, PaperTable, Protocol, paper
-from quant_reproduction.grid.views import DIGITS, SEEDS, Cell, rows_and_columns
+from quant_reproduction.grid.views import DIGITS, SEEDS, Cell
 from quant_reproduction.report import couplings, errata, numbers
 from quant_reproduction.report.claims import ANSWERS, SOURCES, Checked
 from quant_reproduction.report.compare import CLOSE, REPRODUCED, Compared, find_view, format_counts, levels
@@ -29,8 +26,6 @@ from quant_reproduction.report.numbers import MARKS, Table, format_duration, for
 from quant_reproduction.report.summary import Item, Report, gather
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.files import read_json
-
-MARKER = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def summary_table(report: Report) -> Table:
@@ -164,7 +159,7 @@ def cells_table(cells: Mapping[tuple[str, str], Cell]) -> Table:
     """Show everything that was measured for a view, with its provenance."""
     if not cells:
         return Table([], [])
-    rows, columns = rows_and_columns(cells)
+    rows, columns = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
     texts = [(row, *(cells[row, c].text() if (row, c) in cells else "–" for c in columns)) for row in rows]
     records = [record for cell in cells.values() for record in cell.records]
     counts = sorted(len(cell.records) for cell in cells.values())
@@ -348,8 +343,3 @@ def make_table(name: str, results: Path, docs: str = "") -> str:
         raise QubolearnError(f"no results for table {name}; run: quant reproduce all --out {results}")
     link = re.compile(r"\]\((?![\w+]+:|#)([^)]+)\)")
     return link.sub(lambda match: f"]({posixpath.normpath(docs + match[1])})", str(table))
-
-
-def fill(text: str, results: Path, docs: str = "") -> str:
-    """Return the text of a page with every marked table regenerated."""
-    return MARKER.sub(lambda match: f"{match[1]}{make_table(match['name'], results, docs)}{match[3]}", text)

@@ -156,16 +156,10 @@ def figure(title: str, paper: str, item: str, task: str, of_points: bool, **opti
     return Entry(title, paper, made, figures=(task,), data=data)
 
 
+PAPER: Options = {"protocol": "paper", "problem": POINTSET}
 #: The paper's protocol for a tenth of its epochs.
-EARLY_POINTS: Options = {"protocol": "paper", "overrides": {"epochs": 2}, "problem": POINTSET}
+EARLY_POINTS: Options = {**PAPER, "overrides": {"epochs": 2}}
 EARLY_TURNS: Options = {**EARLY_POINTS, "problem": ROTATION}
-
-
-def loss_panels() -> Iterator[Job]:
-    """Yield cells of the paper's loss with and without parts."""
-    for column, without in {"full": {}, **graphs.ABLATIONS}.items():
-        options = {"problem": POINTSET, "protocol": "paper", "overrides": without, "cases": 2}
-        yield cell("loss-panels", "point sets", f"(a) {column}", "alignment", **options)
 
 
 #: Neighbors of each point, and how often they are found again.
@@ -266,7 +260,12 @@ ENTRIES: Mapping[str, Entry] = {
     "loss-panels": Entry(
         "The same point sets aligned by the paper's loss in full and without its parts",
         "Figure 5",
-        [*loss_panels()],
+        [
+            cell(
+                "loss-panels", "point sets", f"(a) {column}", "alignment", **PAPER, overrides=without, cases=2
+            )
+            for column, without in {"full": {}, **graphs.ABLATIONS}.items()
+        ],
         figures=("alignment",),
         data="shapes2d",
     ),
@@ -314,7 +313,6 @@ ENTRIES: Mapping[str, Entry] = {
 }
 
 
-AS_IT_IS = "the recipe as it is"
 FIRST_STAGE = {**OUR_ROTATION, "stage": "alpha"}
 #: problem -> what is trained, its share of epochs, and rate and β of the recipe
 SEARCHED: Mapping[str, tuple[str, Mapping[str, Any], int, float, float]] = {
@@ -328,7 +326,7 @@ SEARCH_DATA = {"willow": "willow", "pointset": "shapes2d", "rotation": "modelnet
 
 def candidates(rate: float, beta: float) -> dict[str, Mapping[str, Any]]:
     """Return our recipe, and variants of rate, β, schedule or scale of p."""
-    changed: dict[str, Mapping[str, Any]] = {AS_IT_IS: {}}
+    changed: dict[str, Mapping[str, Any]] = {"the recipe as it is": {}}
     changed |= {f"rate {value:.2g}": {"learning_rate": value} for value in (rate / 3, 3 * rate)}
     changed |= {f"β {value:.2g}": {"beta": value} for value in (beta / 3, 3 * beta)}
     changed["constant rate"] = {"schedule": "constant"}

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from quant_reproduction.grid.jobs import Job
-from quant_reproduction.grid.views import METHODS, TEN, Entry, Places, accuracy, by_job, cell, chosen_columns
+from quant_reproduction.grid.views import METHODS, TEN, Entry, Place, Places, accuracy, by_job, cell
 
 #: Rates of Adam in the released code (github.com/MSeelbach/QuAnt,
 #: commit b37bcc8), where the paper prints 1e-3.
@@ -87,7 +87,8 @@ def pipeline_entry(item: str, row: str, trained: Mapping[str, Any], data: str) -
 def ablation_columns(full: str, label: str, best: str, before: str = "") -> Places:
     """Return columns of the loss with and without parts."""
     parts = {before + name: (name, "exhaustive" if before else "ablation") for name in ABLATIONS}
-    return chosen_columns({full: ("full", label), **parts, best: ("best", "exhaustive")})
+    shown = {full: ("full", label), **parts, best: ("best", "exhaustive")}
+    return lambda job: [Place(job.row, *shown[job.column])] if job.column in shown else []
 
 
 #: Of the first split.
