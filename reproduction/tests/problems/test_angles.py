@@ -22,14 +22,25 @@ from quant_reproduction.problems.clouds import (
 )
 from qubolearn.errors import QubolearnError
 
+ENCODINGS = ["binary", "gray"]
 few = settings(max_examples=40, deadline=None)
 
 
-def test_codes_are_what_python_prints() -> None:
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("bits", [1, 2, 5, 9])
+def test_codes_are_one_to_one(bits: int, encoding: str) -> None:
+    index = torch.arange(2**bits)
+    x = index_to_bits(index, bits, encoding)
+    assert torch.equal(bits_to_index(x, encoding), index)
+    assert len(torch.unique(x, dim=0)) == 2**bits
+
+
+def test_binary_is_what_python_prints_and_gray_neighbors_differ_in_one_bit() -> None:
     index = torch.arange(512)
-    x = index_to_bits(index, 9)
-    assert ["".join(str(int(bit)) for bit in row) for row in x] == [f"{i:09b}" for i in range(512)]
-    assert torch.equal(bits_to_index(x), index)
+    written = ["".join(str(int(bit)) for bit in row) for row in index_to_bits(index, 9)]
+    assert written == [f"{i:09b}" for i in range(512)]
+    gray = index_to_bits(index, 9, "gray")
+    assert ((gray[1:] != gray[:-1]).sum(1) == 1).all()
 
 
 @few
@@ -37,21 +48,25 @@ def test_codes_are_what_python_prints() -> None:
     st.floats(-10, 10),
     st.floats(0.01, 10),
     st.integers(1, 12),
+    st.sampled_from(ENCODINGS),
     st.lists(st.floats(0, 1), min_size=1, max_size=20),
 )
-def test_decoding_is_within_half_a_bin(low: float, span: float, bits: int, shares: list[float]) -> None:
-    bins = AngleBins(low, low + span, bits)
+def test_decoding_is_within_half_a_bin(
+    low: float, span: float, bits: int, encoding: str, shares: list[float]
+) -> None:
+    bins = AngleBins(low, low + span, bits, encoding)
     angle = (low + span * torch.tensor(shares, dtype=torch.float64)).clamp(bins.low, bins.high)
     error = (bins.decode(bins.encode(angle)) - angle).abs()
     assert (error <= bins.width / 2 + 1e-5).all()
 
 
+@pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 2.5])
-def test_soft_targets_are_a_cut_gaussian(sigma: float) -> None:
-    bins = AngleBins(-1.0, 1.0, 4)
+def test_soft_targets_are_a_cut_gaussian(encoding: str, sigma: float) -> None:
+    bins = AngleBins(-1.0, 1.0, 4, encoding)
     truth = torch.tensor([0, 1, 7, 15])
-    states, weights = bins.soft_targets(index_to_bits(truth, 4), sigma)
-    spread = torch.zeros(4, 16).scatter_add(1, bits_to_index(states), weights)
+    states, weights = bins.soft_targets(index_to_bits(truth, 4, encoding), sigma)
+    spread = torch.zeros(4, 16).scatter_add(1, bits_to_index(states, encoding), weights)
     for row, center in zip(spread, truth.tolist(), strict=True):
         reach = math.ceil(3 * sigma)
         wanted = np.array(
@@ -93,7 +108,16 @@ def test_angles_outside_of_the_range_are_rejected(angle: float) -> None:
         AngleBins(0.0, 1.0, 3).encode(torch.tensor([0.5, angle]))
 
 
-@pytest.mark.parametrize(("low", "high", "bits"), [(0, 1, 0), (0, 1, 25), (1, 1, 3), (0, math.inf, 3)])
-def test_impossible_bins_are_rejected(low: float, high: float, bits: int) -> None:
+@pytest.mark.parametrize(
+    ("low", "high", "bits", "encoding"),
+    [
+        (0, 1, 0, "binary"),
+        (0, 1, 25, "binary"),
+        (1, 1, 3, "binary"),
+        (0, math.inf, 3, "gray"),
+        (0, 1, 3, "octal"),
+    ],
+)
+def test_impossible_bins_are_rejected(low: float, high: float, bits: int, encoding: str) -> None:
     with pytest.raises(QubolearnError):
-        AngleBins(low, high, bits)
+        AngleBins(low, high, bits, encoding)

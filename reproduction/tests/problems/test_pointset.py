@@ -211,6 +211,7 @@ def test_descriptions_ignore_place_size_and_common_turns() -> None:
     [
         {"angle_bits": 0},
         {"low_degrees": 60.0},
+        {"encoding": "octal"},
         {"form": "vector"},
         {"train_noise": -0.1},
         {"noise": math.nan},

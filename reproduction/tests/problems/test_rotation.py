@@ -179,6 +179,7 @@ def test_a_planted_copy_is_on_one_side(split: int) -> None:
         {"covariance": "own"},
         {"angle_bits": 0},
         {"beta_degrees": math.nan},
+        {"encoding": "octal"},
         {"noise": 1.1},
         {"draws": 0},
         {"soft_width": math.inf},

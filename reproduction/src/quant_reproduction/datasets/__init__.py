@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import pdist
 
+from quant_reproduction.datasets.files import data_root
 from qubolearn.errors import QubolearnError
+
+
+def fetch(url: str, dataset: str, sha256: str | None = None) -> Path:
+    """Download and unpack an archive, and return its folder ``original``."""
+    import pooch
+
+    folder, name = data_root() / dataset, url.rpartition("/")[2]
+    try:
+        pooch.retrieve(url, sha256, name, folder, processor=pooch.Unzip(extract_dir="original"))
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise QubolearnError(f"cannot download {url}: {error}") from error
+    return folder / "original"
+
 
 Array = np.ndarray[Any, Any]
 

@@ -21,8 +21,9 @@ import torch
 from torch import Tensor
 
 from qubolearn.data.contract import SoftTargets
-from qubolearn.errors import QubolearnError
+from qubolearn.errors import QubolearnError, unknown_name
 
+Encoding = Literal["binary", "gray"]
 Stage = Literal["alpha", "beta", "gamma", "all"]
 STAGES: tuple[Stage, ...] = ("alpha", "beta", "gamma")
 AXES = {"alpha": 2, "beta": 1, "gamma": 0}
@@ -30,14 +31,19 @@ AXES = {"alpha": 2, "beta": 1, "gamma": 0}
 MAX_BITS = 24  # float32 counts bins exactly up to 2**24
 
 
-def index_to_bits(index: Tensor, bits: int) -> Tensor:
+def index_to_bits(index: Tensor, bits: int, encoding: Encoding = "binary") -> Tensor:
     """Convert bin numbers ``[...]`` to bits ``[..., bits]``, float32."""
-    return ((index[..., None] >> torch.arange(bits - 1, -1, -1, device=index.device)) & 1).float()
+    code = index ^ (index >> 1) if encoding == "gray" else index
+    return ((code[..., None] >> torch.arange(bits - 1, -1, -1, device=index.device)) & 1).float()
 
 
-def bits_to_index(x: Tensor) -> Tensor:
+def bits_to_index(x: Tensor, encoding: Encoding = "binary") -> Tensor:
     """Convert bits ``[..., bits]`` to bin numbers ``[...]``, int64."""
-    return (x.round().long() << torch.arange(x.shape[-1] - 1, -1, -1, device=x.device)).sum(-1)
+    bits = x.shape[-1]
+    digits = x.round().long()
+    if encoding == "gray":
+        digits = digits.cumsum(-1) & 1  # parities of the Gray code
+    return (digits << torch.arange(bits - 1, -1, -1, device=x.device)).sum(-1)
 
 
 @dataclass(frozen=True)
@@ -47,12 +53,15 @@ class AngleBins:
     low: float
     high: float
     bits: int
+    encoding: Encoding = "binary"
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= MAX_BITS:
             raise QubolearnError(f"expected 1 to {MAX_BITS} bits for an angle, got {self.bits}")
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise QubolearnError(f"expected an increasing range of angles, got {self.low} to {self.high}")
+        if self.encoding not in ("binary", "gray"):
+            raise unknown_name("encoding", self.encoding, ("binary", "gray"))
 
     @property
     def width(self) -> float:
@@ -67,22 +76,22 @@ class AngleBins:
             value = angle[outside][0].item()
             raise QubolearnError(f"expected angles in [{self.low:.6g}, {self.high:.6g}], got {value:.6g}")
         index = ((angle.double() - self.low) / self.width).long().clamp_(0, 2**self.bits - 1)
-        return index_to_bits(index, self.bits)
+        return index_to_bits(index, self.bits, self.encoding)
 
     def decode(self, x: Tensor) -> Tensor:
         """Convert bits ``[..., bits]`` to centers of bins ``[...]``."""
         if x.shape[-1:] != (self.bits,):
             raise QubolearnError(f"expected x of shape [..., {self.bits}], got {list(x.shape)}")
-        return (self.low + (bits_to_index(x).double() + 0.5) * self.width).float()
+        return (self.low + (bits_to_index(x, self.encoding).double() + 0.5) * self.width).float()
 
     def soft_targets(self, x: Tensor, sigma: float) -> SoftTargets:
         """Return the bins around x ``[batch, bits]`` and their Gaussian weights."""
         reach = min(math.ceil(3 * sigma), 2**self.bits - 1)
         offset = torch.arange(-reach, reach + 1, device=x.device)
-        index = bits_to_index(x)[:, None] + offset
+        index = bits_to_index(x, self.encoding)[:, None] + offset
         inside = (index >= 0) & (index < 2**self.bits)
         weight = torch.exp(-0.5 * (offset / sigma) ** 2) * inside
-        states = index_to_bits(index.clamp(0, 2**self.bits - 1), self.bits)
+        states = index_to_bits(index.clamp(0, 2**self.bits - 1), self.bits, self.encoding)
         return SoftTargets(states, weight / weight.sum(1, keepdim=True))
 
 

@@ -17,7 +17,7 @@ from quant_reproduction.datasets.files import cached_data
 from quant_reproduction.datasets.shapes2d import NO_CLASS, Outlines, load_outlines
 from quant_reproduction.problems import check_range, split_by_class
 from quant_reproduction.problems import clouds as planar
-from quant_reproduction.problems.clouds import AngleBins, pair_moments, rotation_2d
+from quant_reproduction.problems.clouds import AngleBins, Encoding, pair_moments, rotation_2d
 from qubolearn.data.contract import Instances, Problem, SoftTargets, Split
 from qubolearn.errors import QubolearnError, convert
 from qubolearn.random import stream
@@ -60,6 +60,8 @@ class PointSet(Problem):
     """The smallest angle that the bits can encode."""
     high_degrees: float = 60.0
     """The largest angle that the bits can encode."""
+    encoding: Encoding = "binary"
+    """Numbering of bins: binary, or gray, where neighboring bins differ in one bit."""
     soft_width: float = 2.0
     """Neighboring bins count as nearly correct, with a Gaussian of this many bins; 0 for the correct bin only."""
     neighbors: int = 3
@@ -162,7 +164,7 @@ class PointSet(Problem):
     @property
     def _bins(self) -> AngleBins:
         low, high = math.radians(self.low_degrees), math.radians(self.high_degrees)
-        return AngleBins(low, high, self.angle_bits)
+        return AngleBins(low, high, self.angle_bits, self.encoding)
 
     def _interval(self) -> tuple[float, float]:
         if self.interval == "all":

@@ -22,7 +22,7 @@ from quant_reproduction.datasets.files import cached_data
 from quant_reproduction.datasets.modelnet import load_modelnet
 from quant_reproduction.problems import check_range, split_by_class
 from quant_reproduction.problems import clouds as spatial
-from quant_reproduction.problems.clouds import STAGES, AngleBins, Stage, euler_matrix
+from quant_reproduction.problems.clouds import STAGES, AngleBins, Encoding, Stage, euler_matrix
 from qubolearn.data.contract import Instances, Problem, SoftTargets, Split
 from qubolearn.errors import QubolearnError, convert
 from qubolearn.random import stream
@@ -65,6 +65,8 @@ class Rotation(Problem):
     """The third angle is between minus and plus this."""
     covariance: Covariance = "cross"
     """cross: Σ x yᵀ, 9 numbers (paper); joint: Σ z zᵀ with z = (x, y), 36 numbers, robust to wrong matches."""
+    encoding: Encoding = "binary"
+    """Numbering of bins: binary, or gray, where neighboring bins differ in one bit."""
     soft_width: float = 0.5
     """Neighboring bins count as nearly correct, with a Gaussian of this many bins; 0 for the correct bin only."""
     leftover: bool = False
@@ -106,7 +108,7 @@ class Rotation(Problem):
     def bins(self, stage: Stage) -> AngleBins:
         """Return the bins of one angle."""
         limit = math.radians(getattr(self, f"{stage}_degrees"))
-        return AngleBins(-limit, limit, self.angle_bits)
+        return AngleBins(-limit, limit, self.angle_bits, self.encoding)
 
     def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
         device = generator.device
@@ -142,8 +144,7 @@ class Rotation(Problem):
             raise QubolearnError(f"expected matched clouds, got {sizes} points")
         y, x = (cloud.double() - cloud.double().mean(1, keepdim=True) for cloud in (template, reference))
         Cxx, Cxy, Cyy = x.mT @ x, x.mT @ y, y.mT @ y
-        norm = torch.linalg.matrix_norm
-        seen = norm(Cxy) ** 2 > 1e-12 * norm(Cxx) * norm(Cyy)
+        seen = _norm(Cxy) ** 2 > 1e-12 * _norm(Cxx) * _norm(Cyy)
         if not bool(seen.all()):
             raise QubolearnError("the covariance of two clouds is 0, so no rotation is defined; drop them")
         return self._encode(Cxx, Cxy, Cyy).float()
@@ -219,6 +220,10 @@ class Rotation(Problem):
         if split == "train" and not self.same_noise:
             return self.train_noise * torch.rand(count, generator=generator)
         return torch.full((count,), self.train_noise if split == "train" else self.noise)
+
+
+def _norm(C: Tensor) -> Tensor:
+    return C.square().sum((1, 2)).sqrt()
 
 
 @cached_data(8)
