@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
+from threading import Barrier, Event, Lock
 from typing import Any
 
 import pytest
-from grids import accident, forever, job, visible, wait_until
+from grids import accident, done, forever, job, visible, wait_until
 
 from quant_reproduction.grid import runner
 from quant_reproduction.grid.jobs import Job, Outcome, Store
@@ -133,6 +135,41 @@ def test_jobs_wait_for_networks_that_others_train_and_for_room_on_the_gpu() -> N
     assert runner._has_room(stack, "cuda", [large, large], {""}, 2)
     assert runner._has_room(first, "cuda", [large, stack], {""}, 2)
     assert not runner._has_room(first, "cuda", [large, large], {""}, 2)
+
+
+class Threads(LocalPool):
+    """A pool whose workers are threads, so that a test sees which jobs run at once."""
+
+    def _executor(self, device: str) -> Any:
+        self._executors.append(made := ThreadPoolExecutor(1))  # type: ignore[arg-type]
+        return made
+
+
+@pytest.mark.parametrize("busy_cores", [False, True])
+def test_idle_cores_let_more_jobs_use_the_gpu(busy_cores: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "BUSY_PER_GPU", 1)
+    most = 1 if busy_cores else 3
+    here, ended, lock, together, counts = [0], Event(), Lock(), Barrier(most), list[int]()
+
+    def work(job: Job) -> Outcome:
+        if not suits_gpu(job):
+            assert ended.wait(30)
+            return done(job)
+        with lock:
+            here[0] += 1
+            counts.append(here[0])
+        together.wait(30)
+        with lock:
+            here[0] -= 1
+            ended.set() if len(counts) == 6 else None
+        return done(job)
+
+    monkeypatch.setattr(runner, "_logged", lambda work, job, log: work(job))
+    jobs = [matching("exhaustive", hidden=size) for size in range(8, 14)]
+    jobs += [job(seed) for seed in range(2 * busy_cores)]
+    with Threads(2, on_gpu=6, work=work) as pool:
+        assert len(list(pool.outcomes(jobs, lambda: False))) == len(jobs)
+    assert max(counts) == most
 
 
 def test_with_a_gpu_each_job_runs_where_it_is_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

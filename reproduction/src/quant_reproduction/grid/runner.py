@@ -113,20 +113,24 @@ class LocalPool:
     def outcomes(self, jobs: Sequence[Job], stop: Callable[[], bool]) -> Iterator[Outcome]:
         """Run jobs in this order, and yield their outcomes as they end.
 
-        Jobs whose network or stack another one trains wait for it. Large simulations come first and alone:
-        they slow down small kernels.
+        Jobs whose network or stack another one trains wait for it. Large simulations come first and alone,
+        because they slow down small kernels; then one job of each stack.
         """
         from quant_reproduction.grid.models import write_plan  # imports torch
 
-        waiting = sorted(jobs, key=_fills_gpu, reverse=True)
+        first = set({stack_of(job): job for job in reversed(jobs) if stack_of(job)}.values())
+        waiting = sorted(jobs, key=lambda job: (_fills_gpu(job), job in first), reverse=True)
         tries, trained = Counter[Job](), {""}
         write_plan(jobs, self._folder)
         running: dict[Future[Outcome], tuple[Job, Device, ProcessPoolExecutor]] = {}
         while (waiting or running) and not stop():
+            idle = max(0, len(self._free[self._device]) - sum(not suits_gpu(job) for job in waiting))
             for job in list(waiting):
                 device: Device = "cuda" if self._on_gpu and suits_gpu(job) else self._device
                 others = [each for each, on, _ in running.values() if on == device]
-                most = BUSY_PER_GPU if self._on_gpu else self._sizes[device]  # the cores have other jobs, too
+                most = (
+                    BUSY_PER_GPU + idle if self._on_gpu else self._sizes[device]
+                )  # the cores have jobs, too
                 if self._free[device] and _has_room(job, device, others, trained, most):
                     executor = self._free[device].pop()
                     waiting.remove(job)
