@@ -19,6 +19,9 @@ from qubolearn.errors import QubolearnError
 #: Fields that every record must have, with their types.
 RECORD: Mapping[str, Any] = {"metrics": dict, "seconds": (int, float), "machine": str, "versions": dict}
 
+#: Columns of the table of verdicts; 25 % includes 10 %.
+VERDICTS = ("within 10 %", "within 25 %", "better", "worse", "inconclusive", "not measured")
+
 
 @dataclass(frozen=True)
 class Item:
@@ -101,21 +104,15 @@ class Summary:
     done: int
     grid: Mapping[str, Any] | None  # if one command ran all jobs of the folder
 
-    def in_words(self) -> list[str]:
-        """Return one sentence each on how the paper's numbers and claims compare with ours."""
-        starts = {"a": "As the text describes it", "r": "As the released code runs it"}
-        said = []
-        for protocol, start in {**starts, "c": "With our recipe and inputs"}.items():
-            found = self.cells[protocol]
-            missing = found["not measured"]
-            said.append(
-                f"{start}, {found['reproduced']} of {sum(found.values()) - missing} numbers of the paper's method come "
-                f"out within 25 % ({self.close[protocol]} within 10 %); {found['better']} are better, {found['worse']} "
-                f"worse and {found['inconclusive']} inconclusive{f'; {missing} were not measured' if missing else ''}."
-            )
-        counts = ", ".join(f"{answer}: {count}" for answer, count in self.claims["a"].items() if count)
-        said.append(f"Of the {sum(self.claims['a'].values())} claims of the text, under (a): {counts}.")
-        return said
+    def verdicts(self) -> list[tuple[str, ...]]:
+        """Return one row per protocol: its name, and the counts of ``VERDICTS``."""
+        counts = {each: (self.close[each], *self.cells[each].values()) for each in PROTOCOLS}
+        return [(f"({each}) {name}", *map(str, counts[each])) for each, name in PROTOCOLS.items()]
+
+    def answers(self) -> dict[str, str]:
+        """Return how many claims hold and do not, by protocol."""
+        shown = {each: of.items() for each, of in self.claims.items()}
+        return {each: ", ".join(f"{name}: {n}" for name, n in of if n) for each, of in shown.items()}
 
 
 @dataclass(frozen=True)

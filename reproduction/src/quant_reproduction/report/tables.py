@@ -23,7 +23,7 @@ from quant_reproduction.report import couplings, errata, numbers
 from quant_reproduction.report.claims import ANSWERS, SOURCES, Checked
 from quant_reproduction.report.compare import CLOSE, REPRODUCED, Compared, find_view, format_counts, levels
 from quant_reproduction.report.numbers import MARKS, Table, format_duration, format_spread, link_records
-from quant_reproduction.report.summary import Item, Report, gather
+from quant_reproduction.report.summary import VERDICTS, Item, Report, gather
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.files import read_json
 
@@ -31,12 +31,9 @@ from qubolearn.files import read_json
 def summary_table(report: Report) -> Table:
     """Count the verdicts under each protocol, and those of controls."""
     found = report.summary
-    heads = ["", "within 10 %#", "within 25 %#", "better#", "worse#", "inconclusive#", "not measured#"]
-    rows = []
-    for protocol, name in PROTOCOLS.items():
-        beaten = [f"{better} of {of}" for better, of in found.control[protocol].values()]
-        counts = (found.close[protocol], *found.cells[protocol].values())
-        rows.append((f"({protocol}) {name}", *map(str, counts), *beaten))
+    heads = ["", *(f"{name}#" for name in (*VERDICTS, "Diag better too", "Pure better too"))]
+    beaten = [[f"{better} of {of}" for better, of in found.control[each].values()] for each in PROTOCOLS]
+    rows = [(*verdicts, *more) for verdicts, more in zip(found.verdicts(), beaten, strict=True)]
     total = sum(found.cells["a"].values())
     different = [f"{count} ({protocol})" for protocol, count in found.different.items() if count]
     ours = numbers.join_words(different)
@@ -49,16 +46,13 @@ def summary_table(report: Report) -> Table:
         f"numbers are distinct. {'; '.join(found.machines)}. Made by `quant reproduce all`; [records](records.md) list "
         "files, commands, commits and data."
     )
-    return Table([*heads, "Diag better too#", "Pure better too#"], rows, [note])
+    return Table(heads, rows, [note])
 
 
 def facts_table(report: Report) -> Table:
     """List claims, qubits and jobs in one line each."""
     found = report.summary
-    rows = []
-    for protocol, answers in found.claims.items():
-        counts = ", ".join(f"{answer}: {count}" for answer, count in answers.items() if count)
-        rows.append((f"claims of the paper under ({protocol})", counts))
+    rows = [(f"claims of the paper under ({each})", counts) for each, counts in found.answers().items()]
     for problem, methods in found.qubits.items():
         counts = ", ".join(f"{name} {n['ours']:.0f} (paper {n['paper']:.0f})" for name, n in methods.items())
         rows.append((f"physical qubits, {problem}", counts))
