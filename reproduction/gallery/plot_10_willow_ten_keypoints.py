@@ -39,18 +39,17 @@ if train is not None:
     for name, couplings in (("coupled", True), ("uncoupled", False)):
         torch.manual_seed(0)
         network = PairMatching(problem.features, couplings)
-        loss = GroupPseudoLikelihood(problem.groups, masking=1.0)
         fit(
             network,
             (train.p, train.x_true),
-            loss,
+            GroupPseudoLikelihood(problem.groups, masking=1.0),
             optimizer=Adam(2e-3, Cosine()),
             epochs=10,
             batch_size=30,
         )
-        found = problem.decode(solve_instances(network, test.p, problem=problem)[0])
-        answers[name] = found
-        accuracy = problem.score(found, test)["accuracy"].mean()
+        bits, _ = solve_instances(network, test.p, problem=problem)
+        answers[name] = problem.decode(bits)
+        accuracy = problem.score(answers[name], test)["accuracy"].mean()
         print(f"{name}: {100 * accuracy:.1f} % of keypoints correct")
 
 # %%

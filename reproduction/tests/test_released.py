@@ -13,7 +13,6 @@ import torch
 from quant_reproduction import released, stacks
 from quant_reproduction.datasets.files import data_folder
 from quant_reproduction.problems.clouds import aqm_expansion
-from quant_reproduction.released import Data
 from quant_reproduction.report.compare import levels
 from quant_reproduction.stacks import Net, Stack
 from qubolearn.errors import QubolearnError
@@ -143,7 +142,7 @@ def test_a_network_of_a_stack_trains_like_one_of_pytorch(
     data = stacks.Instances(numbers @ expansion, labels, starts, len(numbers))
     training = stacks.Training(stack, data, tmp_path / "file", 1)
     stacks.train_together([training])
-    adam = torch.optim.Adam([each for layer in layers for each in layer.parameters()], made.rates["quant"])
+    adam = torch.optim.Adam([each for layer in layers for each in layer.parameters()], made.quant_rate)
     order = training.order[0].reshape(batches, -1)
     for rows in order:
         p = numbers[rows] @ aqm_expansion() if kind == "2d" else numbers[rows]
@@ -211,12 +210,10 @@ def test_the_input_of_willow_is_that_of_the_released_file() -> None:
 
 
 def test_scores_wrap_and_are_whole_degrees() -> None:
-    data = Data(torch.zeros(2, 4), torch.tensor([0, 400]), torch.zeros(2), torch.ones(2, dtype=torch.bool))
-    bins = released.planar_scores(torch.tensor([255, 0]), data) * 511 / 60
+    bins = released.planar_scores(torch.tensor([255, 0]), torch.tensor([0, 400])) * 511 / 60
     assert bins.tolist() == pytest.approx([255, 144])
     angles = torch.deg2rad(torch.tensor([[5.0, 0.0, 5.0]]))
     turned = released.euler_matrix(
         released.spatial_decoded(released.spatial_labels(angles) + torch.tensor([3, 0, 0]))
     )
-    rotation = Data(torch.zeros(1, 9), torch.zeros(1), angles, torch.ones(1, dtype=torch.bool))
-    assert released.spatial_scores(turned, rotation).tolist() == [1.0]  # 1.875 degrees
+    assert released.spatial_scores(turned, angles).tolist() == [1.0]  # 1.875 degrees

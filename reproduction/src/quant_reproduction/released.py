@@ -22,24 +22,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from quant_reproduction.baselines import graphs
 from quant_reproduction.datasets.modelnet import load_modelnet
 from quant_reproduction.datasets.shapes2d import load_outlines
 from quant_reproduction.datasets.willow import read_features, read_willow
 from quant_reproduction.grid.jobs import packed, record_digest
 from quant_reproduction.grid.models import device, time_of
 from quant_reproduction.presets import Method
-from quant_reproduction.problems.clouds import euler_matrix, rotation_2d, rotation_3d
-from quant_reproduction.stacks import (
-    SETTINGS,
-    Instances,
-    Kind,
-    Net,
-    Stack,
-    Training,
-    classes_of,
-    restored,
-    train_together,
-)
+from quant_reproduction.problems.clouds import bits_to_index, euler_matrix, rotation_2d, rotation_3d
+from quant_reproduction.stacks import Instances, Kind, Net, Stack, Training, classes_of, train_together
 from qubolearn.data.contract import Instances as Solved
 from qubolearn.data.encodings import encode_permutation
 from qubolearn.evaluation import evaluate_bits
@@ -54,7 +45,6 @@ ANGLES, TESTED = 1000, {"2d": 200, "3d": 100}  # of each shape; the released 2d 
 #: Graphs for training and test; Willow has pairs of twenty pictures per class.
 GRAPHS, WILLOW_TESTED, WILLOW_PICTURES = 5640, 846, 20
 SEEDS: Mapping[Kind, int] = {"2d": 5, "3d": 5, "randgraph": 10, "five": 5, "willow": 10}
-DEGREES_PER_BIN = 60 / 511
 
 
 @cache
@@ -189,9 +179,7 @@ def graph_data(kind: Kind, seed: int, split: str, device: torch.device, few: int
         p, P = willow_graphs(seed, split, generator, few)
     else:
         p, _, P = RandGraph(5 if kind == "five" else 4).sample(count, generator)[:3]
-    bits = encode_permutation(P).long()
-    labels = (bits << torch.arange(bits.shape[1] - 1, -1, -1)).sum(1)
-    known = torch.zeros(len(P), dtype=torch.bool)
+    labels, known = bits_to_index(encode_permutation(P)), torch.zeros(len(P), dtype=torch.bool)
     return Data(*(each.to(device) for each in (p.double(), labels, P, known)))
 
 
@@ -229,14 +217,14 @@ def willow_graphs(seed: int, split: str, generator: torch.Generator, few: int = 
     return W.flatten(1), P
 
 
-def planar_scores(found: Tensor, data: Data) -> Tensor:
+def planar_scores(found: Tensor, labels: Tensor) -> Tensor:
     """Return degrees ``[instances]`` between bins: differences wrap at 256 of 511 bins."""
-    return (found - data.labels).abs() % 256 * DEGREES_PER_BIN
+    return (found - labels).abs() % 256 * (60 / 511)
 
 
-def spatial_scores(R: Tensor, data: Data) -> Tensor:
-    """Return whole degrees between R ``[instances, 3, 3]`` and the binned labels."""
-    true = euler_matrix(spatial_decoded(spatial_labels(data.angles))).to(R)
+def spatial_scores(R: Tensor, angles: Tensor) -> Tensor:
+    """Return whole degrees between R ``[instances, 3, 3]`` and the bins of angles ``[instances, 3]``."""
+    true = euler_matrix(spatial_decoded(spatial_labels(angles))).to(R)
     trace = (true * R).sum((1, 2)).clamp(-1, 3)
     return torch.rad2deg(torch.arccos((trace - 1) / 2)).floor()
 
@@ -292,7 +280,7 @@ def training_runs(stacks: Sequence[Stack], folder: Path, few: int = 0) -> list[T
         elif kind == "3d":
             made[each] = spatial_data(seed, "train", shapes, stage, share, where, few)
         else:
-            made[each] = graph_data(kind, seed, "train", where, 4 * SETTINGS[kind].batch if few else 0)
+            made[each] = graph_data(kind, seed, "train", where, 4 * stacks[0].setting.batch if few else 0)
     inputs = torch.cat([each.inputs for each in made.values()])
     labels = torch.cat([each.labels for each in made.values()])
     count, found = len(inputs) // len(made), []
@@ -327,10 +315,10 @@ def cell(
     folder.mkdir(parents=True, exist_ok=True)
     file, stack = folder / f"{method}-L{layers}.safetensors", stack_of(method, layers)
     with lock_folder(folder, wait=True):  # others wait for the first job's networks
-        if not restored(stack, file, only_done=True)[1]:
+        if not stack.restore(file, only_done=True)[1]:
             every = [stack_of(m, n) for m in methods for n in ((3, 5) if together else (layers,))]
             train_together(training_runs(every, folder, few))
-    seconds = restored(stack, file)[2]
+    seconds = stack.restore(file)[2]
     found: dict[str, Any] = {**time_of(round(seconds, 3)), "trained_together": len(stack.nets)}
     tests = {"2d": _planar_tests, "3d": _spatial_tests}.get(kind, _graph_tests)
     ways = variants(kind, method)[: 1 if noisy else None]
@@ -354,7 +342,8 @@ def _planar_tests(stack: Stack, few: int) -> Iterator[tuple[str, dict[str, Any]]
     (net,), where = stack.nets, stack.device
     for noise in (0.0, 0.05, 0.1, 0.15, 0.2):
         data = planar_data(net.seed, "test", net.neighbors, where, noise, few)
-        degrees = planar_scores(stack.answers((data.inputs @ classes_of("2d")[1].to(where))[None])[0], data)
+        answers = stack.answers((data.inputs @ classes_of("2d")[1].to(where))[None])[0]
+        degrees = planar_scores(answers, data.labels)
         yield f"noise {noise:.0%}" if noise else "exhaustive", _summary(degrees)
         if not noise:
             tens = (torch.rad2deg(data.angles) / 10).floor()
@@ -367,7 +356,7 @@ def _spatial_tests(stack: Stack, few: int) -> Iterator[tuple[str, dict[str, Any]
     for share in (0.0, 0.01, 0.05, 0.1, 0.15, 0.2):
         shapes = SPATIAL_TRAINED[stack.method]
         data = spatial_data(stack.nets[0].seed, "test", shapes, 0, share, stack.device, few)
-        degrees = spatial_scores(spatial_answers(stack, data.inputs.reshape(-1, 3, 3)), data)
+        degrees = spatial_scores(spatial_answers(stack, data.inputs.reshape(-1, 3, 3)), data.angles)
         yield f"noise {share:.0%}" if share else "exhaustive", _summary(degrees)
         if share == 0.01:
             parts = {"trained shapes": data.trained, "new shapes": ~data.trained}
@@ -386,10 +375,7 @@ def _graph_tests(stack: Stack, few: int) -> Iterator[tuple[str, dict[str, Any]]]
 def direct(seed: int, few: int = 0) -> dict[str, Any]:
     """Score the permutations of least energy under Willow's W."""
     data = graph_data("willow", seed, "test", torch.device("cpu"), few)
-    every, i = torch.tensor([*itertools.permutations(range(4))]), torch.arange(4)
-    W = data.inputs.reshape(-1, 4, 4, 4, 4)
-    energy = torch.stack([W[:, i[:, None], P[:, None], i, P].sum((1, 2)) for P in every], 1)
-    right = (every[energy.argmin(1)] == data.angles).all(1).double()
+    right = (graphs.direct(data.inputs.reshape(-1, 16, 16)) == data.angles).all(1).double()
     return {"exhaustive": {"accuracy": right.mean().item(), "instances": len(right), "scores": packed(right)}}
 
 
@@ -398,16 +384,15 @@ def levels(seed: int, few: int = 0) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for share in (0.0, 0.01, 0.05, 0.1, 0.15, 0.2):
         data = spatial_data(seed, "test", SPATIAL_TRAINED["quant"], 0, share, torch.device("cpu"), few)
-        U, _, Vh = torch.linalg.svd(data.inputs.reshape(-1, 3, 3).double())
-        label = f"noise {share:.0%}" if share else "exhaustive"
-        found[f"procrustes, {label}"] = _summary(spatial_scores(U @ Vh, data))  # reflections are not excluded
-        labels = spatial_labels(data.angles)
+        U, _, Vh = torch.linalg.svd(data.inputs.reshape(-1, 3, 3).double())  # reflections are not excluded
+        label, labels = f"noise {share:.0%}" if share else "exhaustive", spatial_labels(data.angles)
         constant = labels.median(0).values.expand_as(labels)
         chance = labels[torch.randperm(len(labels), generator=stream(seed, "guess"))]
-        for name, each in {"constant": constant, "random": chance}.items():
-            found[f"{name}, {label}"] = _summary(spatial_scores(euler_matrix(spatial_decoded(each)), data))
+        fixed, drawn = (euler_matrix(spatial_decoded(each)) for each in (constant, chance))
+        for name, R in {"procrustes": U @ Vh, "constant": fixed, "random": drawn}.items():
+            found[f"{name}, {label}"] = _summary(spatial_scores(R, data.angles))
     flat = planar_data(seed, "test", 10, torch.device("cpu"), few=few)
     chance = flat.labels[torch.randperm(len(flat.labels), generator=stream(seed, "guess"))]
     for name, each in {"constant": torch.full_like(flat.labels, 127), "random": chance}.items():
-        found[f"{name}, 2d"] = _summary(planar_scores(each, flat))
+        found[f"{name}, 2d"] = _summary(planar_scores(each, flat.labels))
     return found

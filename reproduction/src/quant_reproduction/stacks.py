@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -20,7 +21,7 @@ import torch
 from torch import Tensor
 
 from quant_reproduction.presets import Method
-from quant_reproduction.problems.clouds import aqm_expansion
+from quant_reproduction.problems.clouds import aqm_expansion, bits_to_index
 from qubolearn.files import read_tensors, write_tensors
 from qubolearn.qubo import all_states
 from qubolearn.random import stream
@@ -37,7 +38,8 @@ class Setting(NamedTuple):
     bits: int
     batch: int
     epochs: int
-    rates: Mapping[str, float]
+    rate: float  # of diag and pure
+    quant_rate: float
     unique: float
     mlp: float
     wide: int  # the width of H78
@@ -45,22 +47,13 @@ class Setting(NamedTuple):
     dtype: torch.dtype
 
 
-def _rates(rate: float) -> dict[str, float]:
-    return dict.fromkeys(("quant", "diag", "pure"), rate)
-
-
-def _graphs(k: int, epochs: int) -> Setting:
-    return Setting(
-        k**4, k * (k - 1).bit_length(), 141, epochs, _rates(1e-5), 1e-2, 1e-3, 78, True, torch.float64
-    )
-
-
+_FOUR = Setting(256, 8, 141, 150, 1e-5, 1e-5, 1e-2, 1e-3, 78, True, torch.float64)  # graphs of four nodes
 SETTINGS: Mapping[Kind, Setting] = {
-    "2d": Setting(441, 9, 32, 20, _rates(1e-6), 1e-3, 1e-3, 79, True, torch.float32),
-    "3d": Setting(9, 5, 32, 20, {**_rates(1e-5), "quant": 1e-4}, 1e-3, 1e-2, 79, False, torch.float32),
-    "randgraph": _graphs(4, 150),
-    "five": _graphs(5, 450),
-    "willow": _graphs(4, 150),
+    "2d": Setting(441, 9, 32, 20, 1e-6, 1e-6, 1e-3, 1e-3, 79, True, torch.float32),
+    "3d": Setting(9, 5, 32, 20, 1e-5, 1e-4, 1e-3, 1e-2, 79, False, torch.float32),
+    "randgraph": _FOUR,
+    "five": _FOUR._replace(inputs=625, bits=15, epochs=450),
+    "willow": _FOUR,
 }
 
 
@@ -80,14 +73,10 @@ def classes_of(kind: Kind) -> tuple[Tensor, Tensor]:
 
 def chip_mask(bits: int) -> Tensor:
     """Return which entries of A exist ``[bits, bits]``: those of Chimera."""
-    pairs = [(i, j) for i in range(4) for j in range(4, 8)] + [
-        (i, j) for i in range(8, 12) for j in range(12, 16)
-    ]
-    pairs += [(i, i + 8) for i in range(4, 8)]
+    a, b, c, d = (range(bits)[start : start + 4] for start in (0, 4, 8, 12))
     mask = torch.eye(bits, dtype=torch.float64)
-    for i, j in pairs:
-        if j < bits:
-            mask[i, j] = mask[j, i] = 1
+    for i, j in (*product(a, b), *product(c, d), *zip(b, d, strict=False)):
+        mask[i, j] = mask[j, i] = 1
     return mask
 
 
@@ -240,10 +229,21 @@ class Stack:
         z, _ = self.outputs(p, skip=(self.kind, self.method, self.layers) == ("3d", "pure", 5))
         if self.method == "pure":
             z = torch.relu(z) if self.kind == "2d" and self.layers == 5 else z
-            bits = z.round().clamp(0, 1) if self.on_chip else z.round()
-            return (bits * 2.0 ** torch.arange(self.bits - 1, -1, -1, device=z.device)).sum(-1).long()
+            return bits_to_index(z.clamp(0, 1) if self.on_chip else z)
         sine = self.kind != "3d" or self.method == "quant"
         return (self.couplings(z, sine) @ self.products.T).argmin(-1)
+
+    def restore(self, file: Path, only_done: bool = False) -> tuple[dict[str, Tensor], int, float]:
+        """Load the networks of a file, if there is one; return its tensors, steps and seconds."""
+        if not file.is_file():
+            return {}, 0, 0.0
+        like = {f"{i} parameter": each for i, each in enumerate(self.parameters)}
+        found, notes = read_tensors(file, like, finite=False, others="adam")
+        if only_done and notes["done"] != "1":
+            return {}, 0, 0.0
+        for name, each in like.items():
+            each.data.copy_(found[name])
+        return found, int(notes["step"]), float(notes["seconds"])
 
 
 class Instances(NamedTuple):
@@ -253,19 +253,6 @@ class Instances(NamedTuple):
     labels: Tensor  # [rows]
     starts: Tensor  # [networks]
     number: int  # of each network
-
-
-def restored(stack: Stack, file: Path, only_done: bool = False) -> tuple[dict[str, Tensor], int, float]:
-    """Load the networks of a file into a stack; return the rest of the file."""
-    if not file.is_file():
-        return {}, 0, 0.0
-    like = {f"{i} parameter": each for i, each in enumerate(stack.parameters)}
-    found, notes = read_tensors(file, like, finite=False, others="adam")
-    if only_done and notes["done"] != "1":
-        return {}, 0, 0.0
-    for i, each in enumerate(stack.parameters):
-        each.data.copy_(found[f"{i} parameter"])
-    return found, int(notes["step"]), float(notes["seconds"])
 
 
 class Training:
@@ -279,16 +266,15 @@ class Training:
         whole = self.per_epoch if made.shuffled else self.total
         self.chunk = max(size for size in range(1, CHUNK + 1) if whole % size == 0)
         self.stream: Any = torch.cuda.Stream() if self.on_gpu else None  # type: ignore[no-untyped-call]
-        self.adam = torch.optim.Adam(
-            stack.parameters, made.rates[stack.method], fused=self.on_gpu, capturable=self.on_gpu
-        )
+        rate = made.quant_rate if stack.method == "quant" else made.rate
+        self.adam = torch.optim.Adam(stack.parameters, rate, fused=self.on_gpu, capturable=self.on_gpu)
         shape = (self.chunk, len(stack.nets), made.batch)
         self.rows = torch.zeros(shape, dtype=torch.long, device=stack.device)
         seeds = sorted({net.seed for net in stack.nets})
         self.seeds, self.order = seeds, torch.arange(data.number, device=stack.device).expand(len(seeds), -1)
         self.owner = torch.tensor([seeds.index(net.seed) for net in stack.nets], device=stack.device)
         self.graph: Any = None
-        found, self.step, self.spent = restored(stack, file)
+        found, self.step, self.spent = stack.restore(file)
         for i, each in enumerate(stack.parameters) if found else ():
             state = {name: found[f"adam {i} {name}"].to(each) for name in ("exp_avg", "exp_avg_sq")}
             count = torch.tensor(float(self.step), device=stack.device if self.on_gpu else "cpu")
@@ -317,10 +303,9 @@ class Training:
 
     def _shuffle(self) -> None:
         if self.stack.setting.shuffled:
-            epoch, device = self.step // self.per_epoch, self.stack.device
+            n, device, epoch = self.data.number, self.stack.device, self.step // self.per_epoch
             draws = [stream(seed, "order", epoch, device=device) for seed in self.seeds]
-            number: Any = {"n": self.data.number, "device": device}
-            self.order = torch.stack([torch.randperm(**number, generator=each) for each in draws])
+            self.order = torch.stack([torch.randperm(n, generator=each, device=device) for each in draws])
 
     def _step(self, number: int) -> None:
         rows = self.rows[number].flatten()

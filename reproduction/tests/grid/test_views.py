@@ -19,12 +19,11 @@ def outcome(row: str, column: str, seed: int, **metrics: Any) -> Outcome:
     return Outcome(job, {"metrics": metrics, "job": {"seed": seed}})
 
 
-def test_cells_hold_values_over_seeds_their_records_and_seconds() -> None:
-    made = [outcome("a", "b", s, exhaustive={"accuracy": s / 4}, training_seconds=s) for s in (1, 2)]
+def test_cells_hold_values_over_seeds_and_their_records() -> None:
+    made = [outcome("a", "b", s, exhaustive={"accuracy": s / 4}) for s in (1, 2)]
     cell = View("v", "", ("accuracy",)).cells(made)["a", "b"]
     assert cell.values == ((0.25, 0.5),)
     assert cell.shown == ((25.0, 50.0),)
-    assert cell.seconds == 1.5
     assert [record["job"]["seed"] for record in cell.records] == [1, 2]
     assert cell.text() == f"37.50 ± {statistics.stdev([25, 50]):.2f}"
 

@@ -200,7 +200,6 @@ def icp(
     template_counts: Tensor | None = None,
     reference_counts: Tensor | None = None,
     starts: Sequence[float] = (0.0,),
-    iterations: int = 100,
 ) -> Tensor:
     """Return the angle ``[batch]``, in (-π, π], from templates ``[batch, m, 2]`` to references ``[batch, n, 2]``.
 
@@ -209,24 +208,20 @@ def icp(
     """
     check_clouds(template, reference, 2)
     counts = (template_counts, reference_counts)
-    found = [_descend(template, reference, counts, start, iterations) for start in starts]
+    found = [_descend(template, reference, counts, start) for start in starts]
     angles, distances = (torch.stack(parts) for parts in zip(*found, strict=True))
     best = angles.gather(0, distances.argmin(0)[None])[0]
     return math.pi - torch.remainder(math.pi - best, 2 * math.pi)
 
 
 def _descend(
-    template: Tensor,
-    reference: Tensor,
-    counts: tuple[Tensor | None, Tensor | None],
-    start: float,
-    iterations: int,
+    template: Tensor, reference: Tensor, counts: Sequence[Tensor | None], start: float
 ) -> tuple[Tensor, Tensor]:
-    batch = len(template)
-    angle = torch.full((batch,), start, dtype=torch.float64, device=template.device)
+    """Return angles and mean squared distances ``[batch]`` after at most 100 rounds."""
+    moving = torch.arange(len(template), device=template.device)
+    angle = torch.full_like(moving, start, dtype=torch.float64)
     distance = torch.zeros_like(angle)
-    moving = torch.arange(batch, device=template.device)
-    for _ in range(iterations):
+    for _ in range(100):
         if not len(moving):
             break
         turned = (template[moving].double() @ rotation_2d(angle[moving]).mT).to(template.dtype)

@@ -232,7 +232,8 @@ def verify(args: argparse.Namespace, grid: Sequence[Job], store: Store, output: 
     for reason, number in skipped.items():
         output.errors.print(f"skipping {number} of {len(records)} records: {reason}")
     if not jobs:
-        raise QubolearnError(f"no record in {store.folder} can be rerun; run quant reproduce, or see --list")
+        which = f"has the key {args.key}, or its dataset is missing" if args.key else "can be rerun"
+        raise QubolearnError(f"no record in {store.folder} {which}; run quant reproduce, or see --list")
     again, workers = TemporaryDirectory(), pool_of(args, len(jobs))
     os.environ["QUBOLEARN_RELEASED"] = again.name  # nothing trained before is taken
     with again as folder, stop_on_signals() as caught, workers as pool, progress(output, len(jobs)) as watch:

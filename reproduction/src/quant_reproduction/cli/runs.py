@@ -76,7 +76,7 @@ def add_evaluate(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 def run_evaluate(args: argparse.Namespace, output: Output) -> None:
     """Score three runs of rotation, for alpha, beta and gamma, one after the other on whole rotations."""
-    from quant_reproduction.grid.models import Model, evaluate_stages
+    from quant_reproduction.grid.models import Model
 
     runs = _open_runs(args)
     model = Model.of(runs)
@@ -84,7 +84,7 @@ def run_evaluate(args: argparse.Namespace, output: Output) -> None:
     for network in model.networks:
         network.to(args.device)
     solver = None if args.solver == "auto" else make_solver(args.solver)
-    found = evaluate_stages(model, solver, args.instances, args.seed, args.split, args.device)
+    found = model.evaluate(solver, args.instances, args.seed, args.device, args.split)
     title = f"{whole}, solver {args.solver} ({found.info['source']}), seed {args.seed}"
     output.table(title, [f"on {found.instances} {args.split} instances", ""], metric_rows(found))
     header = {"problem": whole.name, "head": runs[0].recipe.head, "solver": args.solver, "split": args.split}

@@ -19,15 +19,7 @@ from quant_reproduction.problems.sudoku_sets import SetName, SudokuSet, load_set
 from quant_reproduction.problems.visual_sudoku import VisualSudoku, most_probable_grid
 from qubolearn.data.contract import Instances
 from qubolearn.networks import SharedQubo
-from qubolearn.problems.sudoku import (
-    Sudoku,
-    bits_of,
-    clashes_of,
-    hint_clamp,
-    learn_rules,
-    rule_qubo,
-    rules_found,
-)
+from qubolearn.problems.sudoku import Sudoku, bits_of, clashes_of, learn_rules, rule_qubo, rules_found
 from qubolearn.problems.sudoku_grids import exact_solutions, keeps_rules
 from qubolearn.qubo import Qubo, SparseQubo, energies
 from qubolearn.random import stream
@@ -77,10 +69,8 @@ def _puzzles(set: SetName, seed: int, quick: bool) -> tuple[Sudoku, Instances]:
     if quick:
         problem = Sudoku(size=4)
         return problem, problem.sample(20, stream(seed, "test"), "test")
-    test = load_set(set)["test"]
-    return SudokuSet(set=set), Instances(
-        test.puzzles.float(), bits_of(test.solutions).float(), test.solutions
-    )
+    puzzles, solutions = load_set(set)["test"]
+    return SudokuSet(set=set), Instances(puzzles.float(), bits_of(solutions).float(), solutions)
 
 
 def _scores(right: Tensor, test: Instances) -> dict[str, Any]:
@@ -98,7 +88,7 @@ def _tempered(
     """Return whether each puzzle is solved, and its sweeps."""
     A = network.to(device()).eval()(test.p.to(device()))
     solver = ParallelTempering(sweeps=sweeps, target="bound", seed=seed)
-    found = solve(A, solver, 1, clamp=hint_clamp(test.p), groups=problem.groups)
+    found = solve(A, solver, 1, clamp=problem.clamp(test.p), groups=problem.groups)
     answers = problem.decode(found.states[:, 0].cpu())
     return problem.score(answers, test)["accuracy"], found.info["sweeps"].cpu()
 

@@ -19,8 +19,9 @@ def fetch(url: str, dataset: str, sha256: str | None = None) -> Path:
     import pooch
 
     folder, name = data_root() / dataset, url.rpartition("/")[2]
+    unpack = pooch.Unzip if name.endswith(".zip") else pooch.Untar
     try:
-        pooch.retrieve(url, sha256, name, folder, processor=pooch.Unzip(extract_dir="original"))
+        pooch.retrieve(url, sha256, name, folder, processor=unpack(extract_dir="original"))
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise QubolearnError(f"cannot download {url}: {error}") from error
     return folder / "original"

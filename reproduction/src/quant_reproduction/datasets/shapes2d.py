@@ -35,16 +35,12 @@ class Outlines:
     classes: tuple[str, ...]  # NO_CLASS if the dataset has none for it
 
 
+@cached_data(2)
 def load_outlines() -> Outlines:
     """Load the dataset from ``$QUBOLEARN_DATA/shapes2d``."""
-    return _load(data_folder("shapes2d", REMEDY))
-
-
-@cached_data(2)
-def _load(folder: Path) -> Outlines:
-    if (folder / COMPACT).exists():
-        return read_compact(folder / COMPACT)
-    return read_original(folder)
+    folder = data_folder("shapes2d", REMEDY)
+    compact = folder / COMPACT
+    return read_compact(compact) if compact.exists() else read_original(folder)
 
 
 def download(url: str = URL, sha256: str | None = None) -> Path:

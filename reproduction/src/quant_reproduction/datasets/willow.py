@@ -65,9 +65,8 @@ def read_willow(folder: Path | str | None = None) -> WillowImages:
         sizes = torch.tensor([[float(row["width"]), float(row["height"])] for row in rows])
         points = [[[float(x), float(y)] for x, y in row["keypoints_orig"]] for row in rows]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise QubolearnError(
-            f"{path}: expected a list of images ({type(error).__name__}: {error})"
-        ) from error
+        reason = f"{type(error).__name__}: {error}"
+        raise QubolearnError(f"{path}: expected a list of images ({reason})") from error
     for name, file, size, found in zip(names, files, sizes, points, strict=True):
         if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
             raise QubolearnError(f"image file {file!r} is outside the dataset's folder")
@@ -98,9 +97,8 @@ def _layers(file: str, names: Sequence[str], images: WillowImages, folder: Any) 
     found = [torch.tensor(arrays[layer], dtype=torch.float32) for layer in names]
     same = tuple(arrays["images"].tolist()) == images.names
     if not same or any(layer.shape[:2] != (len(images.names), KEYPOINTS) for layer in found):
-        raise QubolearnError(
-            f"{path}: expected the images of willow_keypoints.json in order; make both again"
-        )
+        wanted = "the images of willow_keypoints.json in order"
+        raise QubolearnError(f"{path}: expected {wanted}; make both again")
     return found
 
 

@@ -56,9 +56,8 @@ def matches(model: Model, solvers: Solvers, instances: int, seed: int, each: int
     share = f"{100 * matched.double().mean().item():.1f} % of {instances} pairs of unseen images"
     chosen = torch.cat([matched.nonzero()[:each, 0], (~matched).nonzero()[:each, 0]])
     drawn = [pair_panel(problem.images(), pairs, P, index) for index in chosen.tolist()]
-    return panels.titled(
-        "Matched keypoints of Willow", drawn, f"{share} are matched rightly; dashed: the truth."
-    )
+    note = f"{share} are matched rightly; dashed: the truth."
+    return panels.titled("Matched keypoints of Willow", drawn, note)
 
 
 def alignment(model: Model, solvers: Solvers, instances: int, seed: int, cases: int = 0) -> PanelNumbers:
@@ -207,6 +206,14 @@ def energies(model: Model, solvers: Solvers, instances: int, seed: int) -> Panel
     return panels.titled(title, drawn, f"{note}all that is above.")
 
 
+def train_and_sample(
+    seed: int, solvers: Mapping[str, str], instances: int = 141, **trained: Any
+) -> dict[str, Any]:
+    """Train a model and return the second-best energies of samplers: mean and deviation."""
+    model, seconds = models.trained_model(seed, **trained)
+    return {**time_of(seconds), **second_best(model, solvers, instances, seed)}
+
+
 def second_best(model: Model, solvers: Mapping[str, str], instances: int, seed: int) -> dict[str, Any]:
     """Return second-best energies of samplers relative to the first one's."""
     A, shares = _qubos(model, instances, seed), {}
@@ -287,27 +294,25 @@ def _scenes(model: Model, instances: int, seed: int, answer: Tensor) -> tuple[Pa
 
 
 Options = Mapping[str, Any]
+OF_MODELS = (alignment, energies, errors, failures, matches, pipeline)
 
 
-def drawn_by(name: str, draw: Callable[..., PanelNumbers]) -> Callable[..., dict[str, Any]]:
-    """Return the task that trains a model and stores one figure."""
-
-    def task(
-        seed: int,
-        problem: Options,
-        protocol: str,
-        overrides: Options,
-        solvers: Sequence[str] = ("exhaustive",),
-        instances: int = 1,
-        noise: float = 0.0,
-        **more: int,
-    ) -> dict[str, Any]:
-        model, seconds = models.trained_model(seed, problem, protocol, overrides)
-        if noise:
-            model = replace(model, problem=replace(model.problem, noise=noise))  # type: ignore[type-var]
-        return {**time_of(seconds), name: {"figure": draw(model, solvers, instances, seed, **more)}}
-
-    return task
+def train_and_draw(
+    draw: Callable[..., PanelNumbers],
+    seed: int,
+    problem: Options,
+    protocol: str,
+    overrides: Options,
+    solvers: Solvers = ("exhaustive",),
+    instances: int = 1,
+    noise: float = 0.0,
+    **more: int,
+) -> dict[str, Any]:
+    """Train a model and return one figure of it."""
+    model, seconds = models.trained_model(seed, problem, protocol, overrides)
+    if noise:
+        model = replace(model, problem=replace(model.problem, noise=noise))  # type: ignore[type-var]
+    return {**time_of(seconds), draw.__name__: {"figure": draw(model, solvers, instances, seed, **more)}}
 
 
 class _Moments(Callback):
@@ -318,22 +323,18 @@ class _Moments(Callback):
         self.found: dict[int, tuple[Evaluation, list[list[float]]]] = {}  # step -> what was seen
         self.history: list[dict[str, Any]] = []
 
-    def on_start(self, training: Training) -> None:
-        self._look(training)
-
-    def on_step(self, training: Training) -> None:
-        if training.scores is not None and 2 * training.step >= training.steps and len(self.found) < 2:
-            self._look(training)
-
-    def on_end(self, training: Training) -> None:
-        self._look(training)
-        self.history = training.history
-
-    def _look(self, training: Training) -> None:
+    def look(self, training: Training) -> None:
         states, info = solve_instances(training.network, self.data.p)
         with torch.no_grad():
             couplings: list[list[float]] = training.network(self.data.p[:1])[0].tolist()
         self.found[training.step] = evaluate_bits(self.problem, states, self.data, info), couplings
+        self.history = training.history
+
+    on_start = on_end = look
+
+    def on_step(self, training: Training) -> None:
+        if training.scores is not None and 2 * training.step >= training.steps and len(self.found) < 2:
+            self.look(training)
 
 
 def training(seed: int, problem: Options, protocol: str, overrides: Options) -> dict[str, Any]:
@@ -385,8 +386,3 @@ def connectivity(seed: int, chip: str, size: int, bits: int, pattern: str) -> di
     note = f"The largest {chip} chip, of size {largest}, holds {holds}."
     title = f"{len(tiles)} instances of {bits} bits and {len(wanted.couplers)} couplers on a {chip} chip of size {size}"
     return {"connectivity": {"figure": panels.titled(title, [panel], note)}}
-
-
-FIGURE_TASKS: dict[str, Callable[..., dict[str, Any]]] = {"training": training, "connectivity": connectivity}
-for _draw in (energies, errors, failures, matches, pipeline, alignment):
-    FIGURE_TASKS[_draw.__name__] = drawn_by(_draw.__name__, _draw)

@@ -79,6 +79,17 @@ class Model:
         predictors = [partial(predict, *stage) for stage in zip(self.networks, self.stages, strict=True)]
         return predictors[0](p) if len(predictors) == 1 else solve_stages(predictors, p)
 
+    def evaluate(
+        self, solver: Solver | None, count: int, seed: int, device: torch.device, split: Split = "test"
+    ) -> Evaluation:
+        """Score three networks, for alpha, beta and gamma, on whole rotations."""
+        data = self.problem.sample(count, stream(seed, split, device=device), split)
+        sources: dict[str, None] = {}
+        began = time.perf_counter()
+        found = evaluate_answers(self.problem, self.answers(data.p, solver, sources), data)
+        seconds = time.perf_counter() - began
+        return replace(found, info={"source": ", ".join(sources), "solve_seconds": seconds})
+
     @property
     def network(self) -> nn.Module:
         """The only network, for figures of single QUBOs."""
@@ -199,22 +210,6 @@ def worst_of_each_shape(aligned: Aligned, count: int) -> list[int]:
     return list(worst.values())[:count]
 
 
-def evaluate_stages(
-    model: Model,
-    solver: Solver | None,
-    instances: int = 2000,
-    seed: int = 0,
-    split: Split = "test",
-    device: torch.device | str = "cpu",
-) -> Evaluation:
-    """Score three networks, for alpha, beta and gamma, on whole rotations."""
-    data = model.problem.sample(instances, stream(seed, split, device=device), split)
-    sources: dict[str, None] = {}
-    began = time.perf_counter()
-    found = evaluate_answers(model.problem, model.answers(data.p, solver, sources), data)
-    return replace(found, info={"source": ", ".join(sources), "solve_seconds": time.perf_counter() - began})
-
-
 Training = tuple[Problem, Recipe]
 #: Names the folder in which jobs of one run share networks.
 SHARED, FILE, PLAN = "QUBOLEARN_SHARED_NETWORKS", "network.safetensors", "plan.json"
@@ -261,8 +256,10 @@ def trained(problem: Problem, recipe: Recipe) -> tuple[nn.Module, float]:
             network, seconds = _trained_here(problem, recipe)
             write_tensors(place / FILE, network.state_dict(), finite=False, seconds=str(seconds))
             return network, seconds
-    tensors, notes = read_tensors(place / FILE, new_network(problem, recipe).state_dict(), finite=False)
-    return _network(problem, recipe, tensors).to(device()), float(notes["seconds"])
+    network = new_network(problem, recipe)
+    tensors, notes = read_tensors(place / FILE, network.state_dict(), finite=False)
+    network.load_state_dict(tensors)
+    return network.eval().to(device()), float(notes["seconds"])
 
 
 def write_plan(jobs: Sequence[Job], folder: Path) -> None:
@@ -279,13 +276,6 @@ def planned() -> list[Training]:
         training = {name: options.get(name) for name in ("problem", "protocol", "overrides")}
         found += training_runs(seed, **training, in_stages=in_stages)
     return [each for each in found if joins(*each)]
-
-
-def _network(problem: Problem, recipe: Recipe, tensors: Mapping[str, Tensor]) -> nn.Module:
-    """Return a new network with these weights, on the CPU."""
-    network = new_network(problem, recipe)
-    network.load_state_dict(tensors)
-    return network.eval()
 
 
 def _trained_here(problem: Problem, recipe: Recipe) -> tuple[nn.Module, float]:
@@ -308,6 +298,5 @@ def trained_model(
     """Return a model on the CPU, one network per stage, and its seconds."""
     asked = training_runs(seed, problem, protocol, overrides)
     networks, seconds = networks_of(asked)
-    trained = zip(asked, networks, strict=True)
-    copies = tuple(_network(*each, network.state_dict()) for each, network in trained)
-    return Model(make_problem(**problem), tuple(part for part, _ in asked), copies), seconds
+    on_cpu = tuple(network.cpu() for network in networks)
+    return Model(make_problem(**problem), tuple(part for part, _ in asked), on_cpu), seconds

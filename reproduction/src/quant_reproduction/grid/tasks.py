@@ -15,18 +15,9 @@ from quant_reproduction import released
 from quant_reproduction.baselines import TWO_STARTS, aqm, aqm_angle, evaluate_baseline, solve_exactly
 from quant_reproduction.baselines.graphs import qgm
 from quant_reproduction.couplings import structured, sudoku, view_of
-from quant_reproduction.grid.figures import FIGURE_TASKS, second_best
+from quant_reproduction.grid import figures
 from quant_reproduction.grid.jobs import packed
-from quant_reproduction.grid.models import (
-    Model,
-    device,
-    evaluate_stages,
-    networks_of,
-    time_of,
-    trained,
-    trained_model,
-    training_runs,
-)
+from quant_reproduction.grid.models import Model, device, networks_of, time_of, trained, training_runs
 from quant_reproduction.grid.thermal import chip_embedding, thermal
 from quant_reproduction.presets import recipe_for
 from quant_reproduction.problems.clouds import STAGES, pair_moments, rotation_2d
@@ -74,8 +65,7 @@ def train_and_evaluate(
     def score(changed: Any, solver: Solver, count: int, known: bool) -> Evaluation:
         if task == "stages":
             stages = tuple(replace(changed, stage=stage) for stage in STAGES)
-            model = Model(changed, stages, tuple(networks))
-            return evaluate_stages(model, solver, count, seed, device=device())
+            return Model(changed, stages, tuple(networks)).evaluate(solver, count, seed, device())
         if known:
             data = changed.sample(asked[0][1].instances, stream(seed, "train", 0, device=device()), "train")
             states, info = solve_instances(networks[0].to(device()), data.p, solver)
@@ -92,19 +82,10 @@ def train_raw(
     ((made, recipe),) = training_runs(seed, problem, protocol, overrides)
     read = RawReads(make_solver(sampler)) if hasattr(make_solver(sampler), "sample") else make_solver(sampler)
     network = new_network(made, recipe)
+    names = ("epochs", "batch_size", "instances", "validation", "standardize", "seed")
+    options: Any = {"optimizer": make_optimizer(recipe), **{name: getattr(recipe, name) for name in names}}
     began = time.perf_counter()
-    fit(
-        network,
-        made,
-        make_loss(recipe),
-        optimizer=make_optimizer(recipe),
-        solver=read,
-        **{name: getattr(recipe, name) for name in ("epochs", "batch_size", "instances", "validation")},
-        score_after=[recipe.steps],
-        standardize=recipe.standardize,
-        seed=seed,
-        device=device(),
-    )
+    fit(network, made, make_loss(recipe), solver=read, score_after=[recipe.steps], device=device(), **options)
     seconds = round(time.perf_counter() - began, 3)
     solver = read.with_seed(seed) if isinstance(read, RawReads) else read
     tested = evaluate(network, made, solver, instances, seed, device=device())
@@ -163,12 +144,6 @@ def qgm_success(
     qubits = annealer.embedding.qubits if chip else made.A.shape[1]
     more = {"instances": instances, "source": solution.info["source"], "qubits": qubits}
     return {"quantum": {**found, **spread, **more}}
-
-
-def second_best_energies(seed: int, solvers: Any, instances: int = 141, **trained: Any) -> dict[str, Any]:
-    """Return second-best energies of samplers: mean and deviation."""
-    model, seconds = trained_model(seed, **trained)
-    return {**time_of(seconds), **second_best(model, solvers, instances, seed)}
 
 
 def count_qubits(seed: int, bits: int, pattern: str, chip: str, size: int, blocks: int = 1) -> dict[str, Any]:
@@ -263,7 +238,7 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "search": search,
     "baseline": baseline,
     "qgm": qgm_success,
-    "second-best": second_best_energies,
+    "second-best": figures.train_and_sample,
     "qubits": count_qubits,
     "thermal": thermal,
     "aqm": aqm_errors,
@@ -277,5 +252,7 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "willow10": structured.matched_pairs,
     "scene": structured.labeled_pictures,
     "snakes": structured.numbered_cells,
-    **FIGURE_TASKS,
+    "training": figures.training,
+    "connectivity": figures.connectivity,
+    **{draw.__name__: partial(figures.train_and_draw, draw) for draw in figures.OF_MODELS},
 }

@@ -15,7 +15,7 @@ published freeze-out of a single qubit. Left out: coherence, levels above the lo
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -169,7 +169,6 @@ def bath_coupling(bias: float = 0.1) -> float:
     return float(10 ** ((low + high) / 2))
 
 
-Options = Mapping[str, Any]
 #: Least share of the Boltzmann distribution that the levels must hold.
 COVERED = 0.98
 #: Closed anneals of more qubits take minutes.

@@ -70,12 +70,6 @@ class Cell:
         scale = 100.0 if self.unit == "%" else 1.0
         return tuple(tuple(scale * value for value in values) for values in self.values)
 
-    @property
-    def seconds(self) -> float:
-        """Seconds of training, mean over the seeds."""
-        times = [record["metrics"].get("training_seconds", 0.0) for record in self.records]
-        return statistics.mean(times) if times else 0.0
-
     def text(self) -> str:
         """Return mean ± standard deviation over the seeds."""
         return " / ".join(_text(values, DIGITS[self.unit]) for values in self.shown)
@@ -86,14 +80,8 @@ def _text(values: Sequence[float], digits: int) -> str:
     return f"{statistics.mean(values):.{digits}f}{spread}"
 
 
-class _Value(NamedTuple):
-    """The values of one record for a cell."""
-
-    record: Mapping[str, Any]
-    values: tuple[float, ...]
-    instances: int
-    scores: str
-    deviation: float | None
+#: A record, and its values, instances, packed scores and deviation for a cell.
+_Value = tuple[Mapping[str, Any], tuple[float, ...], int, str, float | None]
 
 
 @dataclass(frozen=True)
@@ -131,7 +119,7 @@ class View:
             instances = 0 if names[0] == self.deviation else int(test.get("instances", 0))
             scores = str(test.get("scores", "")) if names[0] in SCORED else ""
             known = self.deviation in test and not place.suffix
-            return _Value(record, values, instances, scores, float(test[self.deviation]) if known else None)
+            return record, values, instances, scores, float(test[self.deviation]) if known else None
         except (TypeError, ValueError, OverflowError) as error:
             raise QubolearnError(
                 f"the record of {job.name} in {job.item}.jsonl is damaged ({error}); delete its line and reproduce it"

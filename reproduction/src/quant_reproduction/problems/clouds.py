@@ -15,13 +15,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from qubolearn.data.contract import SoftTargets
-from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.data.contract import Instances, Problem, SoftTargets
+from qubolearn.errors import QubolearnError, convert
 
 Encoding = Literal["binary", "gray"]
 Stage = Literal["alpha", "beta", "gamma", "all"]
@@ -60,8 +60,7 @@ class AngleBins:
             raise QubolearnError(f"expected 1 to {MAX_BITS} bits for an angle, got {self.bits}")
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise QubolearnError(f"expected an increasing range of angles, got {self.low} to {self.high}")
-        if self.encoding not in ("binary", "gray"):
-            raise unknown_name("encoding", self.encoding, ("binary", "gray"))
+        convert(self.encoding, Encoding, "encoding")
 
     @property
     def width(self) -> float:
@@ -162,16 +161,29 @@ def joint_covariance(Cxx: Tensor, Cxy: Tensor, Cyy: Tensor) -> Tensor:
     return torch.cat([torch.cat([Cxx, Cxy], 2), torch.cat([Cxy.mT, Cyy], 2)], 1)
 
 
-#: The preset `paper` of both kinds of clouds.
+#: The presets of both kinds of clouds.
 _SOLVED = {"loss": "gap", "solver": "exhaustive", "standardize": False, "topology": "dense"}
-PAPER_CLOUDS: Mapping[str, Any] = {**_SOLVED, "epochs": 20, "batch_size": 32}
+PAPER: Mapping[str, Any] = {**_SOLVED, "epochs": 20, "batch_size": 32}
+BEST: Mapping[str, Any] = {"loss": "soft-nll", "beta": 10.0, "batch_size": 512, "instances": 51_200}
 
 
-def best_clouds(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the preset `best` of both kinds of clouds."""
-    size = {"topology": "dense", "beta": 10.0, "batch_size": 512, "instances": 51_200}
-    loss = "soft-nll" if options.get("soft_width", 2.0) else "nll"
-    return {"loss": loss, "schedule": "cosine", "fresh": True, "weight_mlp": 0.0, **size}
+class CloudProblem(Problem):
+    """Find the rotation between two clouds; errors are degrees."""
+
+    metric: ClassVar[str] = "degrees"
+    higher_is_better: ClassVar[bool] = False
+
+    def degrees(self, answer: Tensor, answer_true: Tensor) -> Tensor:
+        """Return the degrees between angles ``[batch]``."""
+        return geodesic_so2(answer, answer_true)
+
+    def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
+        return {"degrees": self.degrees(answer, instances.answer)}
+
+    @classmethod
+    def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        soft = name != "best" or options.get("soft_width", 2.0)
+        return {**super().preset(name, options), **({} if soft else {"loss": "nll"})}
 
 
 #: (cos, sin) parts of the basis: c = Σ q_k BASIS[k, 0], s = Σ q_k BASIS[k, 1].

@@ -17,8 +17,8 @@ from quant_reproduction.datasets.files import cached_data
 from quant_reproduction.datasets.shapes2d import NO_CLASS, Outlines, load_outlines
 from quant_reproduction.problems import check_range, split_by_class
 from quant_reproduction.problems import clouds as planar
-from quant_reproduction.problems.clouds import AngleBins, Encoding, pair_moments, rotation_2d
-from qubolearn.data.contract import Instances, Problem, SoftTargets, Split
+from quant_reproduction.problems.clouds import AngleBins, CloudProblem, Encoding, pair_moments, rotation_2d
+from qubolearn.data.contract import Instances, SoftTargets, Split
 from qubolearn.errors import QubolearnError, convert
 from qubolearn.random import stream
 
@@ -41,7 +41,7 @@ class CloudPairs(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PointSet(Problem):
+class PointSet(CloudProblem):
     """Find the rotation between two outlines of the 2D Shape Structure dataset.
 
     p is vec of AQM's 21 x 21 QUBO matrix of each template point with its nearest reference points.
@@ -50,8 +50,11 @@ class PointSet(Problem):
     """
 
     name: ClassVar[str] = "pointset"
-    metric: ClassVar[str] = "degrees"
-    higher_is_better: ClassVar[bool] = False
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {**planar.PAPER, "instances": 500_000},
+        "best": {"starts": 4, "form": "features", "train_noise": 0.2, "rotations": 300}
+        | {**planar.BEST, "epochs": 100, "learning_rate": 2e-3},
+    }
     old_names: ClassVar[Mapping[str, str]] = {"neighbours": "neighbors"}
 
     angle_bits: int = 9
@@ -142,24 +145,8 @@ class PointSet(Problem):
     def decode(self, x: Tensor) -> Tensor:
         return self._bins.decode(x)
 
-    def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
-        return {"degrees": self.degrees(answer, instances.answer)}
-
-    def degrees(self, answer: Tensor, answer_true: Tensor) -> Tensor:
-        """Return the degrees between angles ``[batch]``."""
-        return planar.geodesic_so2(answer, answer_true)
-
     def soft_targets(self, instances: Instances) -> SoftTargets | None:
         return self._bins.soft_targets(instances.x_true, self.soft_width) if self.soft_width else None
-
-    @classmethod
-    def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        if name == "paper":
-            return {**planar.PAPER_CLOUDS, "instances": 500_000}
-        if name != "best":
-            raise KeyError(name)
-        inputs = {"starts": 4, "form": "features", "train_noise": 0.2, "rotations": 300}
-        return {**inputs, **planar.best_clouds(options), "epochs": 100, "learning_rate": 2e-3}
 
     @property
     def _bins(self) -> AngleBins:
@@ -174,9 +161,8 @@ class PointSet(Problem):
         except ValueError:
             raise QubolearnError(f"expected an interval as 10-20, or all, got {self.interval!r}") from None
         if not self.low_degrees <= low < high <= self.high_degrees:
-            raise QubolearnError(
-                f"expected an interval within {self.low_degrees:g}-{self.high_degrees:g}, got {self.interval}"
-            )
+            whole = f"{self.low_degrees:g}-{self.high_degrees:g}"
+            raise QubolearnError(f"expected an interval within {whole}, got {self.interval}")
         return math.radians(low), math.radians(high)
 
     def _starts(self) -> list[float]:

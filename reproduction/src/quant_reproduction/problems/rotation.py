@@ -22,8 +22,8 @@ from quant_reproduction.datasets.files import cached_data
 from quant_reproduction.datasets.modelnet import load_modelnet
 from quant_reproduction.problems import check_range, split_by_class
 from quant_reproduction.problems import clouds as spatial
-from quant_reproduction.problems.clouds import STAGES, AngleBins, Encoding, Stage, euler_matrix
-from qubolearn.data.contract import Instances, Problem, SoftTargets, Split
+from quant_reproduction.problems.clouds import STAGES, AngleBins, CloudProblem, Encoding, Stage, euler_matrix
+from qubolearn.data.contract import Instances, SoftTargets, Split
 from qubolearn.errors import QubolearnError, convert
 from qubolearn.random import stream
 
@@ -42,7 +42,7 @@ class MatchedClouds(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rotation(Problem):
+class Rotation(CloudProblem):
     """Find the rotation between two matched clouds, as binned Euler angles.
 
     p is vec of the covariance of reference x and template y, of norm 1. Splits have different shapes
@@ -50,8 +50,11 @@ class Rotation(Problem):
     """
 
     name: ClassVar[str] = "rotation"
-    metric: ClassVar[str] = "degrees"
-    higher_is_better: ClassVar[bool] = False
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {**spatial.PAPER, "instances": 300_000},
+        "best": {"covariance": "joint", "train_noise": 0.2, "leftover": True, "draws": 100}
+        | {**spatial.BEST, "epochs": 40, "learning_rate": 4e-3},
+    }
 
     stage: Stage = "all"
     """The angle that the bits encode: alpha, beta or gamma, one network each, or all of them."""
@@ -144,8 +147,8 @@ class Rotation(Problem):
             raise QubolearnError(f"expected matched clouds, got {sizes} points")
         y, x = (cloud.double() - cloud.double().mean(1, keepdim=True) for cloud in (template, reference))
         Cxx, Cxy, Cyy = x.mT @ x, x.mT @ y, y.mT @ y
-        seen = _norm(Cxy) ** 2 > 1e-12 * _norm(Cxx) * _norm(Cyy)
-        if not bool(seen.all()):
+        xx, xy, yy = map(torch.linalg.matrix_norm, (Cxx, Cxy, Cyy))
+        if not bool((xy**2 > 1e-12 * xx * yy).all()):
             raise QubolearnError("the covariance of two clouds is 0, so no rotation is defined; drop them")
         return self._encode(Cxx, Cxy, Cyy).float()
 
@@ -156,24 +159,11 @@ class Rotation(Problem):
         angles = [self.bins(stage).decode(part) for stage, part in zip(self._stages, parts, strict=True)]
         return torch.stack(angles, 1) if self.stage == "all" else angles[0]
 
-    def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
-        """Return degrees between rotations, or angles of a stage."""
-        return {"degrees": self.degrees(answer, instances.answer)}
-
     def degrees(self, answer: Tensor, answer_true: Tensor) -> Tensor:
         """Return degrees between rotations ``[batch, 3]``, or angles ``[batch]``."""
         if self.stage == "all":
             return spatial.geodesic_so3(euler_matrix(answer), euler_matrix(answer_true))
-        return spatial.geodesic_so2(answer, answer_true)
-
-    @classmethod
-    def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        if name == "paper":
-            return {**spatial.PAPER_CLOUDS, "instances": 300_000}
-        if name != "best":
-            raise KeyError(name)
-        inputs = {"covariance": "joint", "train_noise": 0.2, "leftover": True, "draws": 100}
-        return {**inputs, **spatial.best_clouds(options), "epochs": 40, "learning_rate": 4e-3}
+        return super().degrees(answer, answer_true)
 
     def soft_targets(self, instances: Instances) -> SoftTargets | None:
         """Return the neighboring bins, or every combination of them."""
@@ -220,10 +210,6 @@ class Rotation(Problem):
         if split == "train" and not self.same_noise:
             return self.train_noise * torch.rand(count, generator=generator)
         return torch.full((count,), self.train_noise if split == "train" else self.noise)
-
-
-def _norm(C: Tensor) -> Tensor:
-    return C.square().sum((1, 2)).sqrt()
 
 
 @cached_data(8)

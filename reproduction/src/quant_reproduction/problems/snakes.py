@@ -33,8 +33,8 @@ PADDING = 0  # the code of a cell outside the grid; colors have the codes 1 to 5
 COLORS = np.array([[0, 0, 255], [0, 255, 0], [0, 255, 255], [255, 0, 0], [255, 255, 0]], np.uint8)
 STEPS = ((1, 0), (0, -1), (-1, 0), (0, 1))
 
-#: Generated grids: as many as in the dataset.
-GENERATED = {"train": 200, "test": 100}
+#: Generated grids, as many as in the dataset, and those of them for training.
+GENERATED, TRAINED = 300, 200
 
 
 @dataclass(frozen=True)
@@ -131,15 +131,10 @@ def grid_pattern(rows: int, columns: int, labels: int) -> Topology:
 
 @cached_data(4)
 def _load(source: str, rows: int, columns: int) -> Pool:
-    if source == "data":
-        parts = read_snakes()
-    else:
-        made = random_snakes(sum(GENERATED.values()), seed=0)
-        cells = made.shape[: GENERATED["train"]].astype(np.int64).prod(1).sum()
-        cut = {"shape": GENERATED["train"], "image": cells, "label": cells}
-        halves = [(getattr(made, name)[:place], getattr(made, name)[place:]) for name, place in cut.items()]
-        parts = {"train": SnakeGrids(*(a for a, _ in halves)), "test": SnakeGrids(*(b for _, b in halves))}
-    placed = [on_canvas(parts[part], rows, columns, f"snakes, {part}") for part in ("train", "test")]
+    if source == "generated":
+        return Pool(*on_canvas(random_snakes(GENERATED, seed=0), rows, columns), TRAINED)
+    parts = read_snakes()
+    placed = [on_canvas(grids, rows, columns, f"snakes, {part}") for part, grids in parts.items()]
     codes, labels = (torch.cat(both) for both in zip(*placed, strict=True))
     return Pool(codes, labels, len(parts["train"].shape))
 

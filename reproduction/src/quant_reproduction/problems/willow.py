@@ -48,6 +48,12 @@ class Willow(PermutationProblem):
     """
 
     name: ClassVar[str] = "willow"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {"tau": 0.81, "eta": 0.98, "per_node": False, "loss": "gap", "standardize": False}
+        | {"solver": "annealing:reads=100,sweeps=1000", "epochs": 300},
+        "best": {"rotate": 0.3, "jitter": 0.05, "topology": "chimera", "beta": 8.0, "learning_rate": 3e-3}
+        | {"epochs": 375, "batch_size": 256, "instances": 10_240},
+    }
 
     k: int = 4
     """Keypoints of each image, 2 to 10."""
@@ -124,18 +130,6 @@ class Willow(PermutationProblem):
         from quant_reproduction.problems.willow_matching import WillowMatching
 
         return WillowMatching
-
-    @classmethod
-    def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        if name == "paper":
-            inputs = {"tau": 0.81, "eta": 0.98, "per_node": False}
-            solver = "annealing:reads=100,sweeps=1000"
-            return {**inputs, "loss": "gap", "solver": solver, "standardize": False, "epochs": 300}
-        if name != "best":
-            raise KeyError(name)
-        training = {"schedule": "cosine", "fresh": True, "weight_mlp": 0.0, "learning_rate": 3e-3}
-        size = {"epochs": 375, "batch_size": 256, "instances": 10_240}
-        return {"rotate": 0.3, "jitter": 0.05, "beta": 8.0, **training, **size}
 
 
 def direction_and_length(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

@@ -119,12 +119,12 @@ def draw_figure(plain: Mapping[str, Any]) -> Figure:
     for panel in plain["panels"]:
         case = re.match("case .*?(?=: )", str(panel["title"]))
         groups.setdefault((panel["kind"], case[0] if case else ""), []).append(panel)
-    rows, colors = [], {}
+    rows = []
     for group in groups.values():
         step = 5 if len(group) <= 5 else 4
         rows += [group[i : i + step] for i in range(0, len(group), step)]
-    for kind, _ in groups:
-        colors[kind] = colors_of([panel for panel in plain["panels"] if panel["kind"] == kind])
+    kinds = {kind: [panel for panel in plain["panels"] if panel["kind"] == kind] for kind, _ in groups}
+    colors = {kind: colors_of(of_kind) for kind, of_kind in kinds.items()}
     columns = max(map(len, rows))
     with matplotlib.rc_context(STYLE):
         made, axes = figure(columns, len(rows), width=max(3.1, 6.4 / columns), height=2.7)

@@ -175,9 +175,8 @@ def _released_turns(many: int) -> list[np.ndarray[Any, Any]]:
     angles = released.spatial_angles(many, torch.Generator().manual_seed(0))
     labels = released.spatial_labels(angles)
     answers = labels.median(0).values.expand_as(labels), labels.roll(1, 0)
-    data = released.Data(labels, labels, angles, labels)
     rotations = [euler_matrix(released.spatial_decoded(each)) for each in answers]
-    return [released.spatial_scores(each, data).numpy() for each in rotations]
+    return [released.spatial_scores(each, angles).numpy() for each in rotations]
 
 
 def find_number(

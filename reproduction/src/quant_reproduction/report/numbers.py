@@ -37,10 +37,9 @@ class Table:
         marks = "".join("---:|" if head.endswith("#") else "---|" for head in self.heads)
         lines = [[head.removesuffix("#") for head in self.heads], *self.rows]
         safe = ([" ".join(text.split()).replace("|", "\\|") for text in line] for line in lines)
-        first, *others = (
-            "".join(["|", *(f" {text}".rstrip() + " |" for text in line), "\n"]) for line in safe
-        )
-        return "\n".join(["".join([first, f"|{marks}\n", *others]), *(f"*{note}*\n" for note in self.notes)])
+        head, *rows = ("|" + "".join(f" {text}".rstrip() + " |" for text in line) for line in safe)
+        table = "\n".join([head, f"|{marks}", *rows, ""])
+        return "\n".join([table, *(f"*{note}*\n" for note in self.notes)])
 
 
 def link_records(*items: str) -> str:

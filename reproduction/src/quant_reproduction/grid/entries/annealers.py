@@ -32,14 +32,12 @@ def success() -> Iterator[Job]:
 
 
 def _with_deviation(job: Job) -> list[Place]:
-    return [Place(job.row, job.column + more, "quantum", suffix) for more, suffix in DEVIATION.items()]
+    mean = Place(job.row, job.column, "quantum")
+    return [mean, mean._replace(column=f"{job.column}, deviation", suffix="_deviation")]
 
 
 def _lowest(job: Job) -> list[Place]:
     return [Place(job.row, job.column.removesuffix(", lowest"), "lowest")]
-
-
-DEVIATION = {"": "", ", deviation": "_deviation"}
 
 
 def thermal() -> Iterator[Job]:

@@ -144,15 +144,14 @@ def of_variants(shown: Mapping[str, str]) -> Places:
     return lambda job: [Place(job.row, *each) for each in shown.items()] if job.column == "(r) quant" else []
 
 
-def figure(title: str, paper: str, item: str, task: str, of_points: bool, **options: Any) -> Entry:
-    """Return the entry of a figure of models trained under (a) and (c)."""
+def figure(title: str, paper: str, item: str, of_points: bool = True, **options: Any) -> Entry:
+    """Return the entry of a figure of models trained under (a) and (c); the item begins with the task."""
     row, data = ("point sets", "shapes2d") if of_points else ("rotations", "modelnet10")
     theirs, ours = (POINTSET, OUR_POINTSET) if of_points else (ROTATION, OUR_ROTATION)
-    protocols = {"(a) quant": ("paper", theirs), "(c) quant": ("best", ours)}
-    made = [
-        cell(item, row, column, task, problem=problem, protocol=protocol, overrides={}, **options)
-        for column, (protocol, problem) in protocols.items()
-    ]
+    task = item.partition("-")[0]
+    make = partial(cell, item, row, task=task, overrides={})
+    of_paper = make("(a) quant", problem=theirs, protocol="paper", **options)
+    made = [of_paper, make("(c) quant", problem=ours, protocol="best", **options)]
     return Entry(title, paper, made, figures=(task,), data=data)
 
 
@@ -189,6 +188,8 @@ def by_size(
     ]
 
 
+LOSSES = {"full": {}, **graphs.ABLATIONS}
+panel = partial(cell, "loss-panels", "point sets", task="alignment", cases=2)
 by_solver = conditions(LARGE, SOLVER_ROWS, only=("(a) quant", "(c) quant"))
 ablations = graphs.ablation_columns("(a) quant", "exhaustive", "(c) quant", "(a) ")
 intervals = conditions(LARGE, {f"{each} degrees": f"interval {each}" for each in INTERVALS})
@@ -254,27 +255,15 @@ ENTRIES: Mapping[str, Entry] = {
         splits=5,
     ),
     "pipeline-2d": graphs.pipeline_entry("pipeline-2d", "point sets", EARLY_POINTS, "shapes2d"),
-    "alignment-2d": figure(
-        "Point sets before and after alignment", "Figure 3", "alignment-2d", "alignment", True, cases=4
-    ),
+    "alignment-2d": figure("Point sets before and after alignment", "Figure 3", "alignment-2d", cases=4),
     "loss-panels": Entry(
         "The same point sets aligned by the paper's loss in full and without its parts",
         "Figure 5",
-        [
-            cell(
-                "loss-panels", "point sets", f"(a) {column}", "alignment", **PAPER, overrides=without, cases=2
-            )
-            for column, without in {"full": {}, **graphs.ABLATIONS}.items()
-        ],
+        [panel(f"(a) {name}", **PAPER, overrides=without) for name, without in LOSSES.items()],
         figures=("alignment",),
         data="shapes2d",
     ),
-    "failures": figure(
-        "Point sets that are aligned worst",
-        *("Figure 11", "failures", "failures", True),
-        instances=1000,
-        cases=3,
-    ),
+    "failures": figure("Point sets that are aligned worst", "Figure 11", "failures", instances=1000, cases=3),
     "rotation": Entry(
         "3D rotation in three stages of 5 bits: mean / median error in degrees on unseen shapes",
         "Tables 3, 4c, 7, 11, 12a, Figure 4a",
@@ -300,13 +289,13 @@ ENTRIES: Mapping[str, Entry] = {
     "pipeline-3d": graphs.pipeline_entry("pipeline-3d", "rotations", EARLY_TURNS, "modelnet10"),
     "errors": figure(
         "Errors of rotations by solver at test time",
-        *("Figure 4a", "errors", "errors", False),
+        *("Figure 4a", "errors", False),
         solvers=["exhaustive", "annealing", "quantum"],
         instances=1000,
     ),
     "alignment-3d": figure(
         "Rotations undone stage by stage, 10 % of the matches wrong",
-        *("Figures 9, 10", "alignment-3d", "alignment", False),
+        *("Figures 9, 10", "alignment-3d", False),
         cases=2,
         noise=0.1,
     ),
