@@ -10,10 +10,11 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,18 +22,18 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from qubolearn.provenance import code, provenance
+
 Record = dict[str, Any]
-Work = TypeVar("Work", bound=Hashable)
+Task = TypeVar("Task", bound=tuple[Any, ...])
 Done = TypeVar("Done")
 RESULTS = Path(__file__).parent / "results"
 
 
-def write(name: str, records: list[Record], **more: Any) -> None:
+def write(name: str, records: list[Record]) -> None:
     """Write benchmarks/results/NAME.json with provenance."""
-    from qubolearn.provenance import code, provenance
-
-    when = {"date": datetime.now(UTC).isoformat(timespec="seconds"), **more, **code()}
-    result = {"benchmark": name, "records": records, **when, **provenance()}
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    result = {"benchmark": name, "records": records, "date": date, **code(), **provenance()}
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=2, allow_nan=False) + "\n")
 
@@ -56,12 +57,10 @@ def seconds_of(work: Callable[[], object], repeats: int = 5, clock: Any = time.p
 
 def filled(call: Callable[[int], float], first: int, seconds: float) -> float:
     """Call with growing effort until the time is spent; return the lowest energy."""
-    effort, spent, best, began = first, 0.0, math.inf, time.process_time()
+    effort, left, best = first, seconds, math.inf
     while True:
-        best = min(best, call(effort))
-        taken = time.process_time() - began - spent
-        spent += taken
-        left = seconds - spent
+        taken, energy = timed(partial(call, effort), time.process_time)
+        best, left = min(best, energy), left - taken
         if left < 0.5 * taken:
             return best
         effort = max(1, int(effort * (left / taken if left < 20 * taken else 8)))
@@ -77,14 +76,12 @@ def threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def in_processes(
-    work: Callable[[Work], Done], tasks: Sequence[Work], serial: bool = False
-) -> dict[Work, Done]:
-    """Return all results, from one process per core or from this one."""
+def in_processes(work: Callable[..., Done], tasks: Sequence[Task], serial: bool) -> dict[Task, Done]:
+    """Return ``work(*task)`` of all tasks, from one process per core or from this one."""
     if serial:
-        return {task: work(task) for task in tasks}
+        return {task: work(*task) for task in tasks}
     context = get_context("spawn")  # torch threads do not survive a fork
     shared = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
     cores = {Path(shared.format(cpu)).read_text() for cpu in os.sched_getaffinity(0)}
     with ProcessPoolExecutor(len(cores), context, torch.set_num_threads, (1,)) as pool:
-        return dict(zip(tasks, pool.map(work, tasks), strict=True))
+        return dict(zip(tasks, pool.map(work, *zip(*tasks, strict=True)), strict=True))

@@ -136,14 +136,13 @@ def _on_both(family: str, A: Qubo, solver: ql.SimulatedAnnealing, device: str) -
     """Measure all QUBOs on the GPU, and enough to keep every core busy."""
     n, cores = A.shape[2], torch.get_num_threads()
     there, here = A.to(device), A[: cores * max(1, 204_800 // (n * solver.reads))]
-    gpu_seconds = seconds_of(lambda: solver(there).energies.tolist(), 5)
-    cpu_seconds = seconds_of(lambda: solver(here).energies.tolist(), 2)
-    kernel_seconds = _kernel_seconds(partial(solver.sample, there))
-    rate = len(A) * solver.reads * n * solver.sweeps / gpu_seconds
-    cpu_rate = len(here) * solver.reads * n * solver.sweeps / cpu_seconds
+    gpu = seconds_of(lambda: solver(there).energies.tolist(), 5)
+    cpu = seconds_of(lambda: solver(here).energies.tolist(), 2)
+    kernel = _kernel_seconds(partial(solver.sample, there))
+    rate = len(A) * solver.reads * n * solver.sweeps / gpu
+    cpu_rate = len(here) * solver.reads * n * solver.sweeps / cpu
     size = {"family": family, "n": n, "reads": solver.reads, "sweeps": solver.sweeps, "threads": cores}
-    seconds = {"kernel_seconds": kernel_seconds, "gpu_seconds": gpu_seconds}
-    seconds["over_kernel"] = gpu_seconds / kernel_seconds
+    seconds = {"kernel_seconds": kernel, "gpu_seconds": gpu, "over_kernel": gpu / kernel}
     rates = {"gpu_rate": rate, "cpu_rate": cpu_rate, "ratio": rate / cpu_rate}
     energies = (solver(some[: len(here)]).energies[:, 0].mean().item() for some in (there, here))
     return {**size, **seconds, **rates, **dict(zip(("gpu_energy", "cpu_energy"), energies, strict=True))}
@@ -164,12 +163,10 @@ def gset_on_gpu(quick: bool, device: str = "cuda", limit: float = 290.0) -> Iter
     """
     graphs = {name: load_instance(name) for name in (GSET[10:11] if quick else GSET)}
     began = time.perf_counter()
-    graphs = dict(sorted(graphs.items(), key=lambda item: item[1].A.shape[2]))
-    records: dict[str, Record] = {
-        name: {"graph": name, "n": graph.A.shape[2], "cut": 0.0} for name, graph in graphs.items()
-    }
+    records = [{"graph": name, "n": graph.A.shape[2], "cut": 0.0} for name, graph in graphs.items()]
+    records.sort(key=lambda record: record["n"])
     for turn, share in enumerate((0.0, 0.35, 1.0)):
-        missing = [record for name, record in records.items() if record["cut"] < -graphs[name].best]
+        missing = [record for record in records if record["cut"] < -graphs[record["graph"]].best]
         end = time.perf_counter() + share * (limit - (time.perf_counter() - began))
         for place, record in enumerate(missing):
             if time.perf_counter() - began > limit:
@@ -183,6 +180,6 @@ def gset_on_gpu(quick: bool, device: str = "cuda", limit: float = 290.0) -> Iter
             record["cut"] = max(record["cut"], -found.energies.item())
             record["rate"], record["reads"] = int(found.info["sweeps"]) / taken, reads
             record["seconds"] = record.get("seconds", 0.0) + taken
-    for name, record in records.items():
-        best = -graphs[name].best
+    for record in records:
+        best = -graphs[record["graph"]].best
         yield {**record, "best_known": best, "gap": 100 * (best - record["cut"]) / best}

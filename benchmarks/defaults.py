@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
 from statistics import fmean, stdev
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,17 +28,13 @@ SEEDS, TESTED = 5, 2000
 #: First seeds of choosing and of reporting, and the offset for test data.
 CHOOSING, REPORTING, TEST = 1000, 4000, 9000
 CHOICES = tuple(10.0**k for k in range(-3, 5))  # C of the chains
-
-
-class Data(NamedTuple):
-    p: Any  # or features of nodes and pairs
-    x: Tensor
+Data = tuple[Any, Tensor]  # p, or features of nodes and pairs, and x
 
 
 def signs(count: int, seed: int) -> Data:
     """Return 4 normal numbers and their signs."""
     p = torch.randn(count, 4, generator=torch.Generator().manual_seed(seed))
-    return Data(p, (p > 0).float())
+    return p, (p > 0).float()
 
 
 def vertex_cover(count: int, seed: int) -> Data:
@@ -47,10 +43,9 @@ def vertex_cover(count: int, seed: int) -> Data:
     graph, weights = _graphs(count, generator), 0.5 + torch.rand(count, NODES, generator=generator)
     x, (i, j) = all_states(NODES), torch.triu_indices(NODES, NODES, 1)
     uncovered = (1 - x[:, i]) * (1 - x[:, j])
-    cost = [
-        w @ x.T + NODES * g @ uncovered.T for w, g in zip(weights.split(250), graph.split(250), strict=True)
-    ]
-    return Data((weights[..., None], graph[..., None]), x[torch.cat([some.argmin(1) for some in cost])])
+    parts = zip(weights.split(250), graph.split(250), strict=True)
+    best = [(w @ x.T + NODES * g @ uncovered.T).argmin(1) for w, g in parts]
+    return (weights[..., None], graph[..., None]), x[torch.cat(best)]
 
 
 def independent_set(count: int, seed: int) -> Data:
@@ -65,7 +60,7 @@ def independent_set(count: int, seed: int) -> Data:
         graphs.append(graph[unique])
         sets.append(x[size[unique].argmax(1)])
         found += int(unique.sum())
-    return Data((torch.ones(count, NODES, 1), torch.cat(graphs)[:count, :, None]), torch.cat(sets)[:count])
+    return (torch.ones(count, NODES, 1), torch.cat(graphs)[:count, :, None]), torch.cat(sets)[:count]
 
 
 def _graphs(count: int, generator: torch.Generator) -> Tensor:
@@ -94,15 +89,15 @@ CHANGES: dict[str, tuple[float, Record, Record]] = {
 def trained(problem: str, seed: int, change: str = "none") -> tuple[float, float]:
     """Return the percentage of right answers of a network, and CPU seconds."""
     (generate, count), (factor, head, options) = PROBLEMS[problem], CHANGES[change]
-    data, test = generate(count, seed), generate(TESTED, TEST + seed)
+    (p, x), test = generate(count, seed), Arrays(*generate(TESTED, TEST + seed), validation=0)
     torch.manual_seed(seed)
-    pattern = topology("dense", data.x.shape[1])
-    body = nn.Linear(4, pattern.size) if isinstance(data.p, Tensor) else GraphBody(pattern, nodes=1)
+    pattern = topology("dense", x.shape[1])
+    body = nn.Linear(4, pattern.size) if isinstance(p, Tensor) else GraphBody(pattern, nodes=1)
     network = QuboNetwork(body, pattern, **head)
     if factor != 1:
         options = {"optimizer": Adam(factor * default_optimizer(network).learning_rate, Cosine())}
-    seconds, _ = timed(partial(fit, network, (data.p, data.x), seed=seed, **options), time.process_time)
-    return 100 * evaluate(network, Arrays(test.p, test.x, validation=0)).metrics["accuracy"], seconds
+    seconds, _ = timed(partial(fit, network, (p, x), seed=seed, **options), time.process_time)
+    return 100 * evaluate(network, test).metrics["accuracy"], seconds
 
 
 def chain(problem: str, seed: int) -> float:
@@ -111,16 +106,18 @@ def chain(problem: str, seed: int) -> float:
     from sklearn.multioutput import ClassifierChain
 
     generate, count = PROBLEMS[problem]
-    (X, data), (T, test) = ((_flat(d.p), d) for d in (generate(count, seed), generate(TESTED, TEST + seed)))
-    y, cut = data.x.numpy().astype(int), 4 * count // 5
+    (X, y), (T, z) = (_rows(*data) for data in (generate(count, seed), generate(TESTED, TEST + seed)))
+    cut = 4 * count // 5
     chains = [ClassifierChain(LogisticRegression(C=C, max_iter=2000), random_state=seed) for C in CHOICES]
     kept = [(one.fit(X[:cut], y[:cut]).predict(X[cut:]) == y[cut:]).all(1).mean() for one in chains]
     found = chains[int(np.argmax(kept))].fit(X, y).predict(T)
-    return 100 * float((found == test.x.numpy()).all(1).mean())
+    return 100 * float((found == z).all(1).mean())
 
 
-def _flat(p: Any) -> Any:
-    return p.numpy() if isinstance(p, Tensor) else np.hstack([each.flatten(1).numpy() for each in p])
+def _rows(p: Any, x: Tensor) -> tuple[Any, Any]:
+    """Return arrays of all features and of labels."""
+    features = [p] if isinstance(p, Tensor) else p
+    return np.hstack([each.flatten(1).numpy() for each in features]), x.numpy().astype(int)
 
 
 def defaults(quick: bool) -> Iterator[Record]:

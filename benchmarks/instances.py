@@ -117,9 +117,8 @@ INSTALLED = {"OpenJij": find_spec("openjij"), "simulated bifurcation": find_spec
 SOLVERS = OURS | {name: peer for name, peer in PEERS.items() if INSTALLED.get(name, True)}
 
 
-def _work(task: tuple[str, str, float, int]) -> tuple[float, float]:
+def _work(solver: str, name: str, seconds: float, seed: int) -> tuple[float, float]:
     """Return the lowest energy and CPU seconds of a solver on an instance."""
-    solver, name, seconds, seed = task
     if solver in PEERS:
         model(name)
     spent, energy = timed(partial(SOLVERS[solver], name, seconds, seed), time.process_time)
@@ -143,14 +142,10 @@ def instances(quick: bool) -> Iterator[Record]:
         best = min([known or 0.0, *(energies.min() for energies, _ in answers.values())])
         for solver, (energies, spent) in answers.items():
             about = {"group": group, "instance": name, "n": A.shape[2], "solver": solver}
-            about |= {"seconds": groups[group].seconds, "best_known": known}
-            yield {
-                **about,
-                "energies": energies.tolist(),
-                "hits": int((energies <= best + 1e-6 * abs(best)).sum()),
-                "gap": float(100 * (energies.mean() - best) / abs(best)),
-                "cpu_seconds": float(spent.mean()),
-            }
+            about |= {"seconds": groups[group].seconds, "best_known": known, "energies": energies.tolist()}
+            hits = int((energies <= best + 1e-6 * abs(best)).sum())
+            gap = float(100 * (energies.mean() - best) / abs(best))
+            yield {**about, "hits": hits, "gap": gap, "cpu_seconds": float(spent.mean())}
 
 
 def time_to_target(quick: bool) -> Iterator[Record]:
@@ -160,15 +155,13 @@ def time_to_target(quick: bool) -> Iterator[Record]:
     probability p. The 95 % interval is from 1,000 resamples; None is infinite.
     """
     names, efforts, runs = (["bqp50_1"], (0.01,), 3) if quick else (TARGETS, EFFORTS, RUNS)
-    left_out = "auto", "auto, default", "tempering"
-    present = [name for name in SOLVERS if name not in left_out]
+    present = [name for name in SOLVERS if name not in ("auto", "auto, default", "tempering")]
     tasks = [
         (s, name, t, seed) for t in efforts[::-1] for name in names for s in present for seed in range(runs)
     ]
     found, rng = in_processes(_work, tasks, serial=quick), np.random.default_rng(0)
     for name in names:
         A, best = instance(name)
-        assert best is not None
         for solver in present:
             some = np.array([[found[solver, name, t, seed] for seed in range(runs)] for t in efforts])
             hits, spent = some[..., 0] <= best + 1e-6 * abs(best), some[..., 1].mean(1)

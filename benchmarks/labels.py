@@ -28,6 +28,7 @@ COSTS = tuple(product((1e-3, 1e-2, 0.1, 1.0, 10.0), (True, False)))  # C of the 
 METHODS, FOUND = ("powerset", "chain", "qubo"), Path("build/labels")
 MACHINES = tuple(product((1.0, 10.0, 100.0), (0.1, 0.3, 1.0, 3.0)))  # C and gamma
 Array = np.ndarray[Any, Any]
+Predict = Callable[..., Array]
 
 
 def rows(name: str) -> list[Array]:
@@ -74,16 +75,12 @@ def scaled(X: Array, T: Array, binary: bool) -> list[Array]:
     return [(each - mean) / scale for each in (X, T)]
 
 
-def right(
-    predict: Callable[..., Array], X: Array, y: Array, T: Array, z: Array, binary: bool, *options: float
-) -> Array:
+def right(predict: Predict, X: Array, y: Array, T: Array, z: Array, binary: bool, *options: float) -> Array:
     A, B = scaled(X, T, binary)
     return np.asarray((predict(A, y, B, *options) == z).all(1))
 
 
-def tuned(
-    predict: Callable[..., Array], options: Sequence[tuple[float, ...]], X: Array, y: Array
-) -> tuple[Any, ...]:
+def tuned(predict: Predict, options: Sequence[tuple[float, ...]], X: Array, y: Array) -> tuple[Any, ...]:
     """Return the scaling and options that are best in three folds."""
 
     def score(choice: tuple[Any, ...]) -> int:
@@ -106,9 +103,8 @@ def compared(method: str, X: Array, y: Array, T: Array, z: Array) -> dict[str, A
     return {name: right(chains, X, y, T, z, *best, count) for name, count in (("chain", 1), ("chains", 10))}
 
 
-def outcomes(task: tuple[str, str, int | None]) -> dict[str, Array]:
+def outcomes(method: str, name: str, fold: int | None) -> dict[str, Array]:
     """Return outcomes on a fold of the training rows, or for None the test rows."""
-    method, name, fold = task
     path = FOUND / f"{name}-{fold}-{method}-{source_digest() if method == 'qubo' else 'baseline'}.npz"
     if not path.exists():
         X, y, T, z = rows(name)

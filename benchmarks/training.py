@@ -9,19 +9,8 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
+import qubolearn as ql
 from benchmarks import Record, seconds_of, timed
-from qubolearn import (
-    MLP,
-    Adam,
-    ExhaustiveSearch,
-    Gap,
-    Likelihood,
-    QuboNetwork,
-    energies,
-    fit,
-    log_partition,
-    topology,
-)
 from qubolearn.problems.randgraph import RandGraph
 
 BETA, RATE, BATCH = 6.0, 1e-3, 128
@@ -31,18 +20,18 @@ def on_gpu(quick: bool) -> Iterator[Record]:
     """Measure a step on the CPU, and on a GPU kernel by kernel and as a graph."""
     for k, name in ((4, "gap"),) if quick else ((4, "gap"), (4, "nll"), (5, "gap"), (5, "nll")):
         problem = RandGraph(k=k)
-        pattern = topology("chimera" if k == 4 else "pegasus", problem.bits)
+        pattern = ql.topology("chimera" if k == 4 else "pegasus", problem.bits)
         drawn = problem.sample(141 * 400, torch.Generator().manual_seed(0))
-        loss = Gap() if name == "gap" else Likelihood(BETA)
+        loss = ql.Gap() if name == "gap" else ql.Likelihood(BETA)
         taken = {}
         for engine, device in (("cpu", "cpu"), ("gpu", "cuda"), ("graph", "cuda")):
 
             def epoch(steps: int, engine: str = engine, device: str = device, drawn: object = drawn) -> None:
-                network = QuboNetwork(MLP(problem.input_size, pattern.size), pattern).to(device)  # noqa: B023
-                adam = Adam(RATE) if engine != "gpu" else torch.optim.Adam(network.parameters(), RATE)
+                network = ql.QuboNetwork(ql.MLP(problem.input_size, pattern.size), pattern).to(device)  # noqa: B023
+                adam = ql.Adam(RATE) if engine != "gpu" else torch.optim.Adam(network.parameters(), RATE)
                 rows = slice(0, 141 * steps)
                 how = {"batch_size": 141, "validation": None, "epochs": 1, "device": device}
-                fit(network, (drawn.p[rows], drawn.x_true[rows]), loss, optimizer=adam, **how)  # noqa: B023
+                ql.fit(network, (drawn.p[rows], drawn.x_true[rows]), loss, optimizer=adam, **how)  # noqa: B023
 
             taken[engine] = (seconds_of(partial(epoch, 400), 3) - seconds_of(partial(epoch, 8), 3)) / 392
         record = {f"{engine}_us": 1e6 * seconds for engine, seconds in taken.items()}
@@ -69,10 +58,10 @@ class Own(nn.Module):
 def against_a_loop(quick: bool) -> Iterator[Record]:
     """Measure an epoch through fit and by hand, in turns: RandGraph k=4, dense, batches of 128."""
     problem = RandGraph(k=4)
-    pattern = topology("dense", problem.bits)
+    pattern = ql.topology("dense", problem.bits)
     drawn = problem.sample(1280 if quick else 12_800, torch.Generator().manual_seed(0))
     for name, body in (("a stack of layers", stack), ("a user-defined module", Own)):
-        network = QuboNetwork(body(problem.input_size, pattern.size), pattern)
+        network = ql.QuboNetwork(body(problem.input_size, pattern.size), pattern)
         loops = [partial(loop, network, drawn.p, drawn.x_true) for loop in (_fit, _by_hand)]
         turns = [[timed(loop)[0] for loop in loops] for _ in range(2 if quick else 7)]
         ours, theirs = zip(*turns[1:], strict=True)  # the first is a warm-up
@@ -82,15 +71,15 @@ def against_a_loop(quick: bool) -> Iterator[Record]:
 
 
 def _fit(network: nn.Module, p: Tensor, x: Tensor) -> None:
-    how = {"epochs": 1, "batch_size": BATCH, "validation": None, "solver": ExhaustiveSearch()}
-    fit(network, (p, x), Likelihood(BETA), optimizer=Adam(RATE), **how)
+    how = {"epochs": 1, "batch_size": BATCH, "validation": None, "solver": ql.ExhaustiveSearch()}
+    ql.fit(network, (p, x), ql.Likelihood(BETA), optimizer=ql.Adam(RATE), **how)
 
 
 def _by_hand(network: nn.Module, p: Tensor, x: Tensor) -> None:
     optimizer = torch.optim.Adam(network.parameters(), RATE)
     for rows in torch.split(torch.randperm(len(p)), BATCH):
         A = network(p[rows])
-        loss = (BETA * energies(A, x[rows]) + log_partition(A, BETA)).mean()
+        loss = (BETA * ql.energies(A, x[rows]) + ql.log_partition(A, BETA)).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

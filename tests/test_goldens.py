@@ -61,24 +61,25 @@ def arrays(seed: int, n: int = 6, groups: bool = False) -> tuple[torch.Tensor, t
     generator = np.random.default_rng(seed)
     p = generator.normal(size=(96, 5)).astype(np.float32)
     scores = torch.tensor(np.tanh(p @ generator.normal(size=(5, n)).astype(np.float32)))
-    if not groups:
-        return torch.tensor(p), (scores > 0).float()
+    return torch.tensor(p), one_hot(scores) if groups else (scores > 0).float()
+
+
+def one_hot(scores: torch.Tensor) -> torch.Tensor:
+    """Return bits that are 1 for the highest score of each group."""
     hot = [nn.functional.one_hot(scores[:, list(some)].argmax(1), len(some)) for some in GROUPS.members]
-    return torch.tensor(p), torch.cat(hot, 1).float()
+    return torch.cat(hot, 1).float()
 
 
 def mlp(n: int = 6, graph: str = "dense", inputs: int | None = 5, dropout: float = 0.0) -> QuboNetwork:
     pattern = topology(graph, n)
-    return QuboNetwork(
-        MLP(5, pattern.size, layers=3, hidden=16, dropout=dropout), pattern, inputs, bound=True
-    )
+    body = MLP(5, pattern.size, layers=3, hidden=16, dropout=dropout)
+    return QuboNetwork(body, pattern, inputs, bound=True)
 
 
 def own(n: int = 6, graph: str = "dense") -> QuboNetwork:
     pattern = topology(graph, n)
-    return QuboNetwork(
-        nn.Sequential(nn.Linear(5, 12), nn.Tanh(), nn.Linear(12, pattern.size)), pattern, bound=True
-    )
+    body = nn.Sequential(nn.Linear(5, 12), nn.Tanh(), nn.Linear(12, pattern.size))
+    return QuboNetwork(body, pattern, bound=True)
 
 
 class Plain(nn.Module):
@@ -117,11 +118,7 @@ class Signs(Problem):
     def sample(self, count: int, generator: torch.Generator, split: str = "train") -> Instances:
         p = torch.randn(count, 5, generator=generator)
         scores = torch.cat([p, p[:, :1] * p[:, 1:2]], 1)
-        x = (scores > 0).float()
-        if self.grouped:
-            x = torch.cat(
-                [nn.functional.one_hot(scores[:, i : i + 3].argmax(1), 3) for i in (0, 3)], 1
-            ).float()
+        x = one_hot(scores) if self.grouped else (scores > 0).float()
         return Instances(p, x, x)
 
     @property
@@ -147,10 +144,6 @@ def both_ways(seed: int) -> Arrays:
     p, x = arrays(seed)
     right = RightAnswers(torch.stack([x, 1 - x], 1), torch.ones(len(x), 2, dtype=torch.bool))
     return Arrays(p, x, validation=0, test=0, seed=0, answer=None, right=right)
-
-
-def grouped(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    return arrays(seed, groups=True)
 
 
 def own_loss(A: torch.Tensor, batch: Any) -> torch.Tensor:
@@ -182,7 +175,7 @@ FITS: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
     "l1, diagonal": (partial(own, 6, "diagonal"), arrays(15), L1() + own_loss, {}),
     "groups, shared": (
         partial(SharedQubo, 6),
-        grouped(16),
+        arrays(16, groups=True),
         GroupPseudoLikelihood(GROUPS, beta=1.0, masking=0.9),
         {},
     ),
@@ -333,10 +326,8 @@ def distributions() -> Iterator[tuple[str, dict[str, list[float]]]]:
     yield "tempering, 20 sweeps", found_by(tempering(sweeps=20, seed=16, betas=betas), many, best_known)
     groups = Groups([range(i, i + 5) for i in range(0, 90, 5)])
     best_known = solve(many, tempering(sweeps=1000, seed=17), 1, groups=groups).energies[:, 0]
-    yield (
-        "tempering, groups",
-        found_by(tempering(sweeps=8, seed=18, betas=betas), many, best_known, groups=groups),
-    )
+    grouped = found_by(tempering(sweeps=8, seed=18, betas=betas), many, best_known, groups=groups)
+    yield "tempering, groups", grouped
 
 
 # --- the tests
@@ -392,9 +383,8 @@ def write(section: str) -> None:
         "answers": lambda: dict(exact_answers()),
         "distributions": lambda: dict(distributions()),
     }
-    everything[section] = json.loads(
-        json.dumps(made[section]()), parse_float=lambda text: float(f"{float(text):.9g}")
-    )
+    exact = json.dumps(made[section]())
+    everything[section] = json.loads(exact, parse_float=lambda text: float(f"{float(text):.9g}"))
     text = json.dumps(everything, sort_keys=True, indent=2)
     PATH.write_text(re.sub(r"\n {6,}|\n {4}(?=[\]}])", " ", text) + "\n")  # one line per result
 

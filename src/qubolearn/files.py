@@ -282,10 +282,8 @@ def read_metadata(path: Path) -> dict[str, str]:
         raise
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         name = "a folder; see Run.open" if path.is_dir() else type(error).__name__
-        what = (
-            f"is not a readable safetensors file ({name}); restore it" if path.exists() else "does not exist"
-        )
-        raise QubolearnError(f"{path} {what}") from error
+        broken = f"is not a readable safetensors file ({name}); restore it"
+        raise QubolearnError(f"{path} {broken if path.exists() else 'does not exist'}") from error
 
 
 def _metadata(header: dict[str, Any], path: Path) -> dict[str, str]:

@@ -161,9 +161,8 @@ def test_importing_takes_no_optional_dependency_and_no_numba() -> None:
     ("words", "code"), [("--help >&-", 0), ("--help <&- >&- 2>&-", 0), ("trian 2>&-", 2)]
 )
 def test_closed_standard_streams(words: str, code: int) -> None:
-    done = subprocess.run(
-        f'"{sys.executable}" -m qubolearn {words}', shell=True, capture_output=True, text=True, check=False
-    )
+    command = f'"{sys.executable}" -m qubolearn {words}'
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 
 

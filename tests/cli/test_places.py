@@ -52,9 +52,7 @@ def test_train_writes_no_file_outside_the_run(run: Path) -> None:
 def test_a_full_disk_behind_stdout_is_one_line(words: str, run: Path) -> None:
     command = [sys.executable, "-m", "qubolearn", *words.format(run=run).split()]
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False
-        )
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == "qubolearn: error: No space left on device (standard output)"
     assert "Traceback" not in done.stderr

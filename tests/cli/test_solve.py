@@ -56,9 +56,8 @@ def test_a_qubo_of_ten_thousand_bits_is_never_dense(
         bits, energy = solved(capsys, tmp_path / name, *options)
         assert bits.shape == (n,)
         assert bits[:2].tolist() == [1, 1]
-        assert energy == pytest.approx(
-            energies(A.to(torch.float64), torch.from_numpy(bits[None, None])).item()
-        )
+        want = energies(A.to(torch.float64), torch.from_numpy(bits[None, None])).item()
+        assert energy == pytest.approx(want)
         assert -n / 2 < energy < -0.8 * n / 2
 
 
@@ -67,9 +66,8 @@ def test_clamps_and_groups_come_from_files_too(tmp_path: Path, capsys: pytest.Ca
     path.write_text(to_coo(torch.diag(torch.tensor([3.0, 1.0, 2.0, -1.0, 1.0, 2.0, 5.0]))))
     assert solved(capsys, path)[0].tolist() == [0, 0, 0, 1, 0, 0, 0]
     groups.write_text("0 1 2\n\n4, 5\n")
-    bits, energy = solved(
-        capsys, path, "--clamp", "1=0,6=1", "--groups", str(groups), "--solver", "exhaustive"
-    )
+    options = "--clamp", "1=0,6=1", "--groups", str(groups), "--solver", "exhaustive"
+    bits, energy = solved(capsys, path, *options)
     assert bits.tolist() == [0, 0, 1, 1, 1, 0, 1]
     assert energy == 2 - 1 + 1 + 5
     np.savez(tmp_path / "clamp.npz", clamp=np.array([[-1, -1, -1, 0, -1, -1, 1]], np.int8))

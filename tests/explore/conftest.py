@@ -19,17 +19,11 @@ from qubolearn.runs import Run
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
-    folder = tmp_path_factory.mktemp("runs")
+    folder, small = tmp_path_factory.mktemp("runs"), {"layers": 2, "hidden": 16}
     return {
-        "chip": make_run(
-            folder / "chip", make_problem("randgraph", k=4), topology="chimera", layers=2, hidden=16
-        ),
-        "large": make_run(
-            folder / "large", make_problem("randgraph", k=8), topology="pegasus", layers=2, hidden=16
-        ),
-        "dense": make_run(
-            folder / "dense", make_problem("maxcut", nodes=6), topology="dense", layers=2, hidden=16
-        ),
+        "chip": make_run(folder / "chip", make_problem("randgraph", k=4), topology="chimera", **small),
+        "large": make_run(folder / "large", make_problem("randgraph", k=8), topology="pegasus", **small),
+        "dense": make_run(folder / "dense", make_problem("maxcut", nodes=6), topology="dense", **small),
         "sudoku4": make_run(folder / "sudoku4", Sudoku(size=4, hints=8), network="shared", topology="dense"),
         "sudoku9": make_run(folder / "sudoku9", Sudoku(size=9), network="shared", topology="dense"),
     }

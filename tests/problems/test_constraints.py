@@ -30,9 +30,8 @@ class Follow(Problem):
         first = torch.randint(3, (count, 1), generator=generator, device=generator.device)
         letters = (first + torch.arange(3, device=generator.device)) % 3
         shown = torch.randint(3, (count, 1), generator=generator, device=generator.device)
-        p = torch.zeros(count, 3, device=generator.device).scatter(
-            1, shown, letters.gather(1, shown).float() + 1
-        )
+        given = letters.gather(1, shown).float() + 1
+        p = torch.zeros(count, 3, device=generator.device).scatter(1, shown, given)
         return Instances(p, torch.nn.functional.one_hot(letters, 3).flatten(1).float(), letters)
 
     def clamp(self, p: Tensor) -> Tensor:

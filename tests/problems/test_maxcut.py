@@ -110,11 +110,9 @@ def test_renaming_nodes_renames_the_entries_of_a_pairwise_network() -> None:
 
 
 def test_couplings_pay_on_max_cut() -> None:
-    accuracy = {}
+    accuracy, small = {}, {"nodes": 6, "epochs": 6, "instances": 1410, "validation": 100}
     for head in ("coupled", "uncoupled", "direct"):
-        problem, recipe = preset(
-            "best", "maxcut", nodes=6, head=head, epochs=6, instances=1410, validation=100
-        )
+        problem, recipe = preset("best", "maxcut", head=head, **small)
         accuracy[head] = evaluate(train(problem, recipe), problem, instances=500).metrics["accuracy"]
     assert accuracy["coupled"] > max(accuracy["uncoupled"], accuracy["direct"]) + 0.5
 

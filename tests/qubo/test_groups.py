@@ -89,9 +89,8 @@ def test_lowest_penalized_states_are_the_lowest_allowed_ones(seed: int, kind: st
     x = all_states(n, dtype=torch.float64).expand(len(A), -1, -1)
     allowed = groups.allowed(x)
     true, shifted = energies(A, x), energies(penalized, x) + offset[:, None]
-    torch.testing.assert_close(
-        shifted[allowed], true[allowed], rtol=1e-9, atol=1e-6 * float(A.abs().max() + 1e-9)
-    )
+    tolerance = 1e-6 * float(A.abs().max() + 1e-9)
+    torch.testing.assert_close(shifted[allowed], true[allowed], rtol=1e-9, atol=tolerance)
     best = true.masked_fill(~allowed, float("inf")).amin(1)
     margin = shifted.masked_fill(allowed, float("inf")).amin(1) - best
     assert (margin > 0).all()

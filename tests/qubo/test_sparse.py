@@ -35,9 +35,8 @@ def random_sparse(seed: int, n: int, batch: int = 3, density: float = 0.5) -> Sp
     edges = pairs[:, torch.rand(pairs.shape[1], generator=generator) < density]
     edges = edges[:, torch.randperm(edges.shape[1], generator=generator)]
     linear = torch.randn(batch, n, generator=generator, dtype=torch.float64)
-    return SparseQubo(
-        linear, edges, torch.randn(batch, edges.shape[1], generator=generator, dtype=torch.float64)
-    )
+    quadratic = torch.randn(batch, edges.shape[1], generator=generator, dtype=torch.float64)
+    return SparseQubo(linear, edges, quadratic)
 
 
 @settings(max_examples=25, deadline=None)

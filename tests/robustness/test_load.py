@@ -71,9 +71,8 @@ def test_other_precisions(name: str, dtype: torch.dtype) -> None:
     A = qubos(4, 5).to(dtype)
     found = solver_of(name)(A, 2)
     assert found.states.dtype == dtype
-    torch.testing.assert_close(
-        found.energies, energies(A.double(), found.states.double()), rtol=1e-14, atol=1e-14
-    )
+    right = energies(A.double(), found.states.double())
+    torch.testing.assert_close(found.energies, right, rtol=1e-14, atol=1e-14)
     torch.testing.assert_close(found.energies, solver_of(name)(A.double(), 2).energies)
 
 

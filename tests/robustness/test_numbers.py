@@ -86,9 +86,8 @@ class Fault:
         found = network.couplings(self.p)
         instances = Instances(self.p, self.x_true, problem.decode(self.x_true))
         seeds = [derive_seed(recipe.seed, "solver", step) for step in steps or (self.step,)]
-        batches = [
-            Batch(instances, seeded(make_solver(recipe.solver), seed), None, found.features) for seed in seeds
-        ]
+        solvers = [seeded(make_solver(recipe.solver), seed) for seed in seeds]
+        batches = [Batch(instances, solver, None, found.features) for solver in solvers]
         return [loss(found.A, batch).mean().item() for batch in batches]
 
 

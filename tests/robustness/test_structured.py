@@ -65,26 +65,23 @@ def wrong_answers(count: int, seed: int) -> dict[str, Any]:
         A = torch.stack([structured(n, rng) for _ in range(BATCH)])
         clamp = torch.full((BATCH, n), FREE, dtype=torch.int8)
         for row in clamp:
-            row[torch.from_numpy(rng.permutation(n)[: n - free])] = torch.from_numpy(
-                rng.integers(0, 2, n - free)
-            ).to(row)
+            bits = torch.from_numpy(rng.integers(0, 2, n - free)).to(row)
+            row[torch.from_numpy(rng.permutation(n)[: n - free])] = bits
         lowest = [
             eliminated_lowest(one, {k: int(v) for k, v in enumerate(row.tolist()) if v != FREE})
             for one, row in zip(A, clamp, strict=True)
         ]
         given: Any = {} if n == free else clamp
+        sparse = rng.random() < 0.3
         form: Any = (
-            SparseQubo.from_dense(A)
-            if rng.random() < 0.3
-            else A.to((torch.float32, torch.float64)[rng.integers(2)])
+            SparseQubo.from_dense(A) if sparse else A.to((torch.float32, torch.float64)[rng.integers(2)])
         )
         found = solve(form, exact, 1, clamp=given)
         assert found.info["source"] == "exhaustive"
-        check_solution(found, form.dense() if isinstance(form, SparseQubo) else form, 1)
-        figures["wrong"] += int((found.energies[:, 0] != torch.tensor(lowest, dtype=torch.float64)).sum())
-        other = solve(form, annealing, 1, clamp=given).energies[:, 0] - torch.tensor(
-            lowest, dtype=torch.float64
-        )
+        check_solution(found, form.dense() if sparse else form, 1)
+        best = torch.tensor(lowest, dtype=torch.float64)
+        figures["wrong"] += int((found.energies[:, 0] != best).sum())
+        other = solve(form, annealing, 1, clamp=given).energies[:, 0] - best
         figures["wrong"] += int((other < 0).sum())
         figures["missed by annealing"] += int((other > 0).sum())
         figures["QUBOs"] += BATCH

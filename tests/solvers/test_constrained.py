@@ -36,9 +36,8 @@ def random_clamp(batch: int, n: int, groups: Groups, seed: int) -> Tensor:
     g = generator(seed)
     x = torch.randint(0, 2, (batch, n), generator=g)
     for group in groups.members:
-        x[:, list(group)] = torch.eye(len(group), dtype=x.dtype)[
-            torch.randint(len(group), (batch,), generator=g)
-        ]
+        chosen = torch.randint(len(group), (batch,), generator=g)
+        x[:, list(group)] = torch.nn.functional.one_hot(chosen, len(group))
     shown = torch.rand(batch, n, generator=g) < torch.rand(batch, 1, generator=g)
     shown[0] = True
     return torch.where(shown, x, FREE).to(torch.int8)

@@ -78,9 +78,8 @@ def task_of(
     network = (network or new_network(problem, recipe)).to(device)
     batches = Drawn(problem, recipe.fresh, recipe.instances, recipe.batch_size, recipe.seed, device)
     update = FlatAdam(network, make_optimizer(recipe), recipe.steps)
-    return Task(
-        network, update, batches, make_loss(recipe, problem), make_solver(recipe.solver), recipe.seed, problem
-    )
+    loss, solver = make_loss(recipe, problem), make_solver(recipe.solver)
+    return Task(network, update, batches, loss, solver, recipe.seed, problem)
 
 
 @pytest.fixture

@@ -84,9 +84,7 @@ def test_a_step_of_every_engine_equals_sums_over_all_states(
     wide.load_state_dict({key: value.double() for key, value in network.state_dict().items()})
     want = naive(wide(instances.p.double()), instances.x_true).mean()
     want.backward()
-    slope = torch.cat(
-        [parameter.grad.flatten() for parameter in wide.parameters() if parameter.grad is not None]
-    )
+    slope = torch.cat([each.grad.flatten() for each in wide.parameters() if each.grad is not None])
 
     task = Task(network, FlatAdam(network, steps=4), batches, loss, ExhaustiveSearch(), 0, PROBLEM)
     value = engine(task).advance(0, 1)

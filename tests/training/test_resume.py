@@ -30,9 +30,8 @@ def network(
 ) -> QuboNetwork:
     torch.manual_seed(0)
     graph = topology(pattern, X.shape[1])
-    return QuboNetwork(
-        nn.Sequential(nn.Linear(M, hidden), activation(), nn.Linear(hidden, graph.size)), graph, M
-    )
+    body = nn.Sequential(nn.Linear(M, hidden), activation(), nn.Linear(hidden, graph.size))
+    return QuboNetwork(body, graph, M)
 
 
 def arguments(folder: Path, **changed: Any) -> dict[str, Any]:
@@ -47,9 +46,8 @@ def sgd(rate: float = 1e-2, schedule: Callable[..., Any] | None = None) -> dict[
 
 
 def batches(x: Any = X, count: int = COUNT, **options: Any) -> dict[str, Any]:
-    return {
-        "data": DataLoader(TensorDataset(torch.tensor(P[:count]), torch.tensor(x[:count])), 50, **options)
-    }
+    rows = TensorDataset(torch.tensor(P[:count]), torch.tensor(x[:count]))
+    return {"data": DataLoader(rows, 50, **options)}
 
 
 def annealing(reads: int) -> dict[str, Any]:

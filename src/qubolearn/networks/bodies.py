@@ -43,9 +43,8 @@ class PairwiseBody(nn.Module):
         nodes, pairs = features(torch.zeros(1, problem.input_size))
         own, shared = nodes.shape[-1], 0 if pairs is None else pairs.shape[-1]
         self.message = nn.Sequential(nn.Linear(own, hidden), nn.ReLU(), nn.Linear(hidden, hidden))
-        self.node = nn.Sequential(
-            nn.Linear(own + hidden, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU()
-        )
+        node = nn.Linear(own + hidden, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU()
+        self.node = nn.Sequential(*node)
         self.bias = nn.Linear(hidden + own, 1)
         self.pairs = nn.Sequential(nn.Linear(2 * hidden + shared, hidden), nn.ReLU())
         self.coupling = nn.Linear(hidden + shared, 1)

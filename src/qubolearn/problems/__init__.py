@@ -77,9 +77,8 @@ def _registered(name: str) -> type[Problem]:
         except (ImportError, AttributeError) as error:
             raise QubolearnError(f"problem {name!r}: {error}; reinstall its package") from error
         if not (isinstance(loaded, type) and issubclass(loaded, Problem)):
-            raise QubolearnError(
-                f"entry point {name!r} of qubolearn.problems is {loaded!r}; expected a Problem class"
-            )
+            what = f"entry point {name!r} of qubolearn.problems is {loaded!r}"
+            raise QubolearnError(f"{what}; expected a Problem class")
         return loaded
     if name in REPRODUCTION:
         raise QubolearnError(f"problem {name!r} is in quant-reproduction; pip install ./reproduction")

@@ -154,7 +154,9 @@ class QuantumAnnealing(QuboSolver):
     def _chunks(self, problem: Programmed) -> list[tuple[Tensor, float, int]]:
         """Return rows of similar rms fields, 2**(level/4), that field, and the steps."""
         levels = (4 * _squared_fields(problem).mean(-1).sqrt().clamp(min=1 / 16).log2()).ceil()
-        size = _rows_at_once(problem.h)
+        size = max(1, CHUNK_AMPLITUDES >> problem.h.shape[1])
+        if problem.h.device.type == "cpu":
+            size = min(size, max(thread_count(), CPU_AMPLITUDES >> problem.h.shape[1]))
         chunks = []
         for level in sorted(set(levels.tolist())):
             field = 2 ** (level / 4)
@@ -221,11 +223,6 @@ def _squared_fields(problem: Programmed) -> Tensor:
 def _check_size(qubits: int) -> None:
     if qubits > MAX_QUBITS:
         raise QubolearnError(f"{qubits} qubits (limit {MAX_QUBITS}); use simulated annealing")
-
-
-def _rows_at_once(h: Tensor) -> int:
-    most = max(1, CHUNK_AMPLITUDES >> h.shape[1])
-    return most if h.device.type != "cpu" else min(most, max(thread_count(), CPU_AMPLITUDES >> h.shape[1]))
 
 
 def _lowest(energies: Tensor) -> Tensor:

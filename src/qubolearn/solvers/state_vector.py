@@ -210,20 +210,13 @@ def _apply_torch(state: Tensor, energies: Tensor, pulses: Pulses) -> Tensor:
 def _rotations(theta: Array, bits: int, device: torch.device) -> Iterator[Tensor]:
     """Yield rotations of ``bits`` qubits: ± cosᵃ sinᵇ, b the distance."""
     x = torch.arange(2**bits)
-    ones = _ones(bits)
+    ones = all_states(bits, dtype=torch.long).sum(1)
     distance = ones[x[:, None] ^ x].to(device)
     sign = (1 - 2 * (ones[~x[:, None] & x] % 2)).to(device)
     b = np.arange(bits + 1)
     powers = np.cos(theta)[:, None] ** (bits - b) * np.sin(theta)[:, None] ** b
     for row in torch.as_tensor(powers, dtype=torch.float32, device=device):
         yield row[distance] * sign
-
-
-def _ones(bits: int) -> Tensor:
-    ones = torch.zeros(1, dtype=torch.long)
-    for _ in range(bits):
-        ones = torch.cat([ones, ones + 1])
-    return ones
 
 
 def _qubits(energies: Tensor) -> int:

@@ -17,8 +17,6 @@ OBJECTS = sorted((Path(__file__).parents[3] / "build" / "kernels").glob("CMakeFi
 def test_variants_share_no_functions(path: Path) -> None:
     """The linker keeps one copy of an inline function."""
     variant = re.search(r"kernels_(v\d)\.dir", str(path))[1]
-    symbols = subprocess.run(
-        ["nm", "-C", str(path)], check=True, capture_output=True, text=True
-    ).stdout.splitlines()
+    symbols = subprocess.check_output(["nm", "-C", str(path)], text=True).splitlines()
     shared = [line for line in symbols if re.search(r" [WVu] ", line)]
     assert [s for s in shared if f"qubolearn::{variant}::" not in s and "DW.ref" not in s] == []

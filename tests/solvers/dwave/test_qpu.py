@@ -293,12 +293,7 @@ WRONG_CHIPS = {
     "timing below 0": {"problem_timing_data": TIMING | {"typical_programming_time": -1e6}},
     "other timing model": {"problem_timing_data": TIMING | {"version": "7.0.0"}},
 }
-LISTS = {
-    "500": Fault(status=500),
-    "dropped": Fault(drop=True),
-    "no JSON": Fault(change=lambda reply: b"<html>welcome</html>"),
-    "empty": Fault(change=lambda reply: []),
-}
+LISTS = {name: (FAILURES | AGAIN)[name] for name in ("500", "dropped", "no JSON", "empty")}
 
 
 @pytest.mark.parametrize("properties", WRONG_CHIPS.values(), ids=WRONG_CHIPS)
@@ -478,9 +473,8 @@ def test_the_token_is_in_no_log_repr_or_traceback(
         server.recover()
     logging.getLogger("dwave.cloud.client.base").error("%s", SECRET, exc_info=ValueError(SECRET))
     shown += [repr(vars(record)) for record in caplog.records]
-    shown += [
-        repr(each) for each in (solver, solver.access, dataclasses.asdict(solver), vars(solver.access), other)
-    ]
+    parts = (solver, solver.access, dataclasses.asdict(solver), vars(solver.access), other)
+    shown += [repr(each) for each in parts]
     for expected in ("Config loaded", "ValueError"):  # the log is at work
         assert expected in caplog.text
     assert not [text for text in (*shown, caplog.text) if SECRET in text]

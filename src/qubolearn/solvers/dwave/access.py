@@ -187,9 +187,7 @@ def _connect(settings: Mapping[str, Any], deadline: float) -> Any:
 
 
 #: A token after its name, and the form that D-Wave's tokens have.
-_TOKEN = re.compile(
-    r"""(token['"]?\s*[:=]\s*['"]?)[^'"\s,})]+|\b[A-Za-z0-9]{2,8}-[0-9a-f]{32,64}\b""", re.IGNORECASE
-)
+_TOKEN = re.compile(r"""(?i)(token['"]?\s*[:=]\s*['"]?)[^'"\s,})]+|\b[a-z0-9]{2,8}-[0-9a-f]{32,64}\b""")
 
 
 def _format_error(error: BaseException | None, opened: Opened | None = None) -> str:

@@ -125,7 +125,8 @@ class DWaveSolver(QuboSolver):
         settings |= {"region": self.region, "endpoint": self.endpoint}
         opened = self.access.open({k: v for k, v in settings.items() if v is not None}, self.deadline_seconds)
         parameters = self._parameters(opened.sampler.properties)
-        packing = pack(A.shape[2], _couplers(A), opened.chip)
+        couplers = (upper_triangular(A) != 0).any(0).triu(1).nonzero().tolist()
+        packing = pack(A.shape[2], frozenset((i, j) for i, j in couplers), opened.chip)
         parts = [A[start : start + packing.tiles] for start in range(0, len(A), packing.tiles)]
         qubits = [len(packing.first(len(part)).qubits) for part in parts]
         needed = [estimated_seconds(opened, used, parameters) for used in qubits]
@@ -175,15 +176,14 @@ class DWaveSolver(QuboSolver):
         J, h, _ = to_ising(A)
         ranges = Ranges.of(opened.sampler.properties)
         programmed = program(packing, J.numpy(), h.numpy(), ranges, self.chain_strength)
-        bqm = BinaryQuadraticModel.from_numpy_vectors(
-            programmed.h, (*packing.ends, programmed.J), 0.0, SPIN, variable_order=packing.qubits.tolist()
-        )
+        edges, qubits = (*packing.ends, programmed.J), packing.qubits.tolist()
+        bqm = BinaryQuadraticModel.from_numpy_vectors(programmed.h, edges, 0.0, SPIN, variable_order=qubits)
         sampleset = run(opened, bqm, parameters, self.deadline_seconds)
         # The mock's stated time is constant; its estimate is closer to a chip's.
         spent = reported_seconds(sampleset.info, MARGIN * estimate) if opened.source == "qpu" else estimate
         self.access.charge(spent - MARGIN * estimate)
         size = float(np.abs(programmed.h).sum() + np.abs(programmed.J).sum())
-        bits, broken = unpack(packing, _spins(sampleset, bqm, packing.qubits.tolist(), self.reads, size))
+        bits, broken = unpack(packing, _spins(sampleset, bqm, qubits, self.reads, size))
         parts = (bits, broken, programmed.scale)
         return _Call(spent, *(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
 
@@ -193,11 +193,6 @@ class _Call(NamedTuple):
     states: Tensor  # [tiles, reads, n]
     broken: Tensor  # [tiles]
     scale: Tensor  # [tiles]
-
-
-def _couplers(A: Tensor) -> frozenset[Coupler]:
-    pairs = (upper_triangular(A) != 0).any(0).triu(1).nonzero().tolist()
-    return frozenset((i, j) for i, j in pairs)
 
 
 def _spins(sampleset: Any, bqm: Any, qubits: list[int], reads: int, size: float) -> npt.NDArray[np.int8]:
