@@ -119,6 +119,17 @@ def spatial_shapes() -> Tensor:
     return (points / points.std(1, correction=0, keepdim=True)).float()
 
 
+@cache
+def chained(index: int) -> Tensor:
+    """Return a cloud in which each point is followed by the nearest one left, as vertices of meshes often are."""
+    P, order = spatial_shapes()[index], [0]
+    distance = torch.cdist(P, P)
+    for _ in range(len(P) - 1):
+        distance[:, order[-1]] = math.inf
+        order.append(int(distance[order[-1]].argmin()))
+    return P[order]
+
+
 def covariances(P: Tensor, share: float, count: int, generator: torch.Generator) -> Tensor:
     """Return HᵀP / n ``[count, 3, 3]`` for draws of wrong matches, before any rotation."""
     if not int(share * len(P)):
@@ -153,7 +164,14 @@ def planar_data(
 
 
 def spatial_data(
-    seed: int, split: str, shapes: int, stage: int, share: float, device: torch.device, few: int = 0
+    seed: int,
+    split: str,
+    shapes: int,
+    stage: int,
+    share: float,
+    device: torch.device,
+    few: int = 0,
+    chain: bool = False,
 ) -> Data:
     """Return rotations; in stage 2 α is 0, in stage 3 α and β are."""
     generator = stream(seed, "released", split, stage if split == "train" else f"{share:g}", device=device)
@@ -165,7 +183,8 @@ def spatial_data(
     for index in chosen[: few or None]:
         angles = spatial_angles(count, generator)
         angles[:, :stage] = 0.0
-        C = covariances(spatial_shapes()[index].to(device), share, count, generator)
+        cloud = chained(index) if chain else spatial_shapes()[index]
+        C = covariances(cloud.to(device), share, count, generator)
         p = (euler_matrix(angles).float() @ C).flatten(1)
         parts.append((p, angles, torch.full((count,), index in known, device=device)))
     inputs, angles, trained = (torch.cat(each) for each in zip(*parts, strict=True))
@@ -383,13 +402,18 @@ def levels(seed: int, few: int = 0) -> dict[str, Any]:
     """Score Procrustes, the best constant answer and random labels."""
     found: dict[str, Any] = {}
     for share in (0.0, 0.01, 0.05, 0.1, 0.15, 0.2):
-        data = spatial_data(seed, "test", SPATIAL_TRAINED["quant"], 0, share, torch.device("cpu"), few)
-        U, _, Vh = torch.linalg.svd(data.inputs.reshape(-1, 3, 3).double())  # reflections are not excluded
-        label, labels = f"noise {share:.0%}" if share else "exhaustive", spatial_labels(data.angles)
-        constant = labels.median(0).values.expand_as(labels)
+        label, answers = f"noise {share:.0%}" if share else "exhaustive", dict[str, Tensor]()
+        for name, chain in {"procrustes, points in a chain": True, "procrustes": False}.items():
+            data = spatial_data(
+                seed, "test", SPATIAL_TRAINED["quant"], 0, share, torch.device("cpu"), few, chain
+            )
+            U, _, Vh = torch.linalg.svd(data.inputs.reshape(-1, 3, 3).double())
+            answers[name] = U @ Vh  # reflections are not excluded
+        labels = spatial_labels(data.angles)
         chance = labels[torch.randperm(len(labels), generator=stream(seed, "guess"))]
-        fixed, drawn = (euler_matrix(spatial_decoded(each)) for each in (constant, chance))
-        for name, R in {"procrustes": U @ Vh, "constant": fixed, "random": drawn}.items():
+        answers["constant"] = euler_matrix(spatial_decoded(labels.median(0).values.expand_as(labels)))
+        answers["random"] = euler_matrix(spatial_decoded(chance))
+        for name, R in answers.items():
             found[f"{name}, {label}"] = _summary(spatial_scores(R, data.angles))
     flat = planar_data(seed, "test", 10, torch.device("cpu"), few=few)
     chance = flat.labels[torch.randperm(len(flat.labels), generator=stream(seed, "guess"))]

@@ -11,7 +11,7 @@ from quant_reproduction.cli import concise_errors, results_folder
 from quant_reproduction.grid.views import SEEDS
 from quant_reproduction.report import write_report
 from quant_reproduction.report.errata import findings
-from quant_reproduction.report.summary import VERDICTS, gather
+from quant_reproduction.report.summary import COUNTED, gather
 from qubolearn.cli.options import Output, count
 from qubolearn.errors import QubolearnError
 
@@ -53,7 +53,7 @@ def run_report(args: argparse.Namespace, output: Output) -> None:
     with concise_errors(results):
         summary = write_report(results, Path(args.out), args.quick, seeds)
     title = "numbers of the paper's own method; 25 % includes 10 %"
-    heads, *rows = zip(["", *VERDICTS], *summary.verdicts(), strict=True)
+    heads, *rows = zip(["", *COUNTED], *summary.verdicts(), strict=True)
     output.table(title, heads, rows)
     claims = summary.answers().items()
     output.say(*(f"claims of the text under ({protocol}): {counts}" for protocol, counts in claims))

@@ -19,8 +19,8 @@ from qubolearn.errors import QubolearnError
 #: Fields that every record must have, with their types.
 RECORD: Mapping[str, Any] = {"metrics": dict, "seconds": (int, float), "machine": str, "versions": dict}
 
-#: Columns of the table of verdicts; 25 % includes 10 %.
-VERDICTS = ("within 10 %", "within 25 %", "better", "worse", "inconclusive", "not measured")
+#: Counts of verdicts; 25 % includes 10 %.
+COUNTED = ("within 10 %", "within 25 %", *compare.VERDICTS[1:])
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Summary:
     grid: Mapping[str, Any] | None  # if one command ran all jobs of the folder
 
     def verdicts(self) -> list[tuple[str, ...]]:
-        """Return one row per protocol: its name, and the counts of ``VERDICTS``."""
+        """Return one row per protocol: its name, and the numbers that ``COUNTED`` names."""
         counts = {each: (self.close[each], *self.cells[each].values()) for each in PROTOCOLS}
         return [(f"({each}) {name}", *map(str, counts[each])) for each, name in PROTOCOLS.items()]
 

@@ -6,24 +6,27 @@ import json
 import math
 import posixpath
 import re
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from quant_reproduction.cli import concise_errors
 from quant_reproduction.cli.reproduce import AGAIN
 from quant_reproduction.grid.entries import ENTRIES
 from quant_reproduction.grid.entries.clouds import SEARCHES
-from quant_reproduction.grid.jobs import Store
+from quant_reproduction.grid.jobs import Store, unpacked
 from quant_reproduction.grid.paper import PROTOCOLS, PaperTable, Protocol, paper
 from quant_reproduction.grid.views import DIGITS, SEEDS, Cell
 from quant_reproduction.report import couplings, errata, numbers
 from quant_reproduction.report.claims import ANSWERS, SOURCES, Checked
 from quant_reproduction.report.compare import CLOSE, REPRODUCED, Compared, find_view, format_counts, levels
 from quant_reproduction.report.numbers import MARKS, Table, format_duration, format_spread, link_records
-from quant_reproduction.report.summary import VERDICTS, Item, Report, gather
+from quant_reproduction.report.summary import COUNTED, Item, Report, gather
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.files import read_json
 
@@ -31,7 +34,7 @@ from qubolearn.files import read_json
 def summary_table(report: Report) -> Table:
     """Count the verdicts under each protocol, and those of controls."""
     found = report.summary
-    heads = ["", *(f"{name}#" for name in (*VERDICTS, "Diag better too", "Pure better too"))]
+    heads = ["", *(f"{name}#" for name in (*COUNTED, "Diag better too", "Pure better too"))]
     beaten = [[f"{better} of {of}" for better, of in found.control[each].values()] for each in PROTOCOLS]
     rows = [(*verdicts, *more) for verdicts, more in zip(found.verdicts(), beaten, strict=True)]
     total = sum(found.cells["a"].values())
@@ -101,6 +104,8 @@ RELEASED: Mapping[str, str] = {
 }
 
 ADDED = re.compile(r"[1-9]\d* % noise|\d+-\d+ degrees")  # rows of tests that the released code lacks
+#: Degrees at which the released code's errors of point sets start again at 0.
+WRAP = 256 * 60 / 511
 TEXT = "†: with noise or intervals of the text, which the released code lacks."
 
 
@@ -143,6 +148,32 @@ def _verdict(each: Compared, protocol: Protocol) -> str:
     found = each.verdict(protocol)
     width = CLOSE if each.within(protocol, CLOSE) else REPRODUCED
     return f"{found}, ±{100 * width:.0f} %" if found == "reproduced" else found
+
+
+def medians_table(report: Report) -> Table:
+    """Show medians of point sets, and by how much errors that wrap would change them."""
+    rows = []
+    for each in report.compared:
+        view, *place = each.table.place(each.row, each.column, "a") or ("", "", "")
+        if each.metric == "degrees_median" and each.counted and view.startswith("pointset"):
+            scores = map(unpacked, report.found[view][place[0], place[1]].scores)
+            both = [(np.median(score), np.median(score % WRAP)) for score in scores]
+            wrapped = statistics.fmean(after - before for before, after in both)
+            ours = [each.numbers["a"], each.numbers["r"]]
+            text, released = (format_spread(n.mean, n.spread, 2) if n else "–" for n in ours)
+            shown = [text, _verdict(each, "a"), f"{wrapped:+.2f}", released, _verdict(each, "r")]
+            rows.append((f"{each.table.name}, {each.row}", str(each.paper), *shown))
+    heads = [
+        "paper#",
+        "(a) the paper's text#",
+        "verdict",
+        "if errors wrap#",
+        "(r) the released code#",
+        "verdict",
+    ]
+    return Table(
+        ["", *heads], rows, ["Wrapped errors are of the first instances of each seed, which records hold."]
+    )
 
 
 def view_table(report: Report, name: str) -> Table:
@@ -310,6 +341,7 @@ TABLES: Mapping[str, Callable[[Report], object]] = {
     "claims": lambda report: claims_table(report.claims),
     "errata": errata_table,
     "bars": bars_table,
+    "medians": medians_table,
     "data": data_table,
     "records": all_records,
     "verify": lambda report: verified_table(report.results),

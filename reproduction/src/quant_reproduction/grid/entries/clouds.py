@@ -128,7 +128,7 @@ def of_levels(rows: Mapping[str, str]) -> Places:
     def places(job: Job) -> Iterable[Place]:
         if job.task != "released-levels":
             return () if job.column.endswith("noisy") else trained(job)
-        names = ("procrustes", "constant", "random")
+        names = ("procrustes", "procrustes, points in a chain", "constant", "random")
         return [Place(row, name, f"{name}, {label}") for row, label in rows.items() for name in names]
 
     return places
