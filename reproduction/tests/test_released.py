@@ -91,6 +91,17 @@ def test_the_shuffle_moves_a_share_to_the_front_and_keeps_the_order_of_the_other
     assert torch.equal(released.shuffled(50, 0.01, 2, torch.Generator()), torch.arange(50).expand(2, 50))
 
 
+def test_each_point_of_a_chain_is_followed_by_the_nearest_one_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    P = torch.randn(30, 3, generator=stream(0))
+    monkeypatch.setattr(released, "spatial_shapes", lambda: P[None])
+    chain = released.chained.__wrapped__(0)
+    assert chain[0].equal(P[0])
+    assert chain.sort(0).values.equal(P.sort(0).values)
+    for place in range(29):
+        left = (chain[place + 1 :] - chain[place]).norm(dim=1)
+        assert left.argmin() == 0
+
+
 def naive_step(
     layers: list[torch.nn.Linear], p: torch.Tensor, label: torch.Tensor, kind: str, repeats: int
 ) -> None:

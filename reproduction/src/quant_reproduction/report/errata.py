@@ -231,6 +231,8 @@ def _released(report: Report) -> list[Finding]:
         held = f"{torch.rad2deg(torch.atan2(-sums[:, 3], sums[:, 2])).mean():.0f}"
     except QubolearnError:
         held = "(needs the dataset shapes2d)"
+    columns = ("procrustes", "procrustes, points in a chain")
+    drawn, chained = (report.text("released-3d-noise-small", "20 % wrong matches", name) for name in columns)
     texts = [
         (
             "2D pairs (point_set_reg_data_gen.py:112-115)",
@@ -255,7 +257,8 @@ def _released(report: Report) -> list[Finding]:
             "3D matches (3d_our_3.py:122-127)",
             "a share of the matches is wrong",
             f"chosen points move to the front, so that a share of 20 % displaces {100 * moved:.1f} % of them. "
-            f"Procrustes: {report.text('released-3d-noise-small', '20 % wrong matches', 'procrustes')} degrees",
+            f"Procrustes: {drawn} degrees with points in random order, and {chained} if each point of a cloud is "
+            "followed by its nearest one, as vertices of a mesh often are",
         ),
         (
             "3D score (evaluation 3_1:714-726)",
