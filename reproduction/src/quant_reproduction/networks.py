@@ -31,7 +31,8 @@ def grid(problem: Problem, recipe: Recipe) -> nn.Module:
 
 def keypoints(problem: Problem, recipe: Recipe) -> nn.Module:
     """Return the network that matches the keypoints of two images."""
-    return PairMatching(_attribute(problem, "features"), recipe.head == "coupled", hidden=recipe.hidden)
+    features, coupled = _attribute(problem, "features"), recipe.head == "coupled"
+    return PairMatching(features, coupled, recipe.hidden, recipe.dropout)
 
 
 def kernel(problem: Problem, recipe: Recipe) -> nn.Module:
@@ -152,13 +153,16 @@ class PairMatching(nn.Module):
     A_(ia),(ia) = -s cos(u_i, u_a), where u is a linear embedding of features and position. A_(ia),(jb) =
     -t (g_ij·g_ab + g_ji·g_ba) / 2, where g_ij, of norm 1, is the output of a small MLP for the edge i -> j,
     given its vector, length and direction, and a few features of each end. s and t are learned.
-    Lengths are relative to the mean distance between an image's keypoints.
+    Lengths are relative to the mean distance between an image's keypoints. In training a share ``dropout``
+    of the features is dropped, the same ones for all keypoints of a pair.
     """
 
-    def __init__(self, features: int, couplings: bool = True, hidden: int = 128) -> None:
+    def __init__(
+        self, features: int, couplings: bool = True, hidden: int = 128, dropout: float = 0.5
+    ) -> None:
         super().__init__()
         self.features = features
-        self.dropout = nn.Dropout(0.5 if couplings else 0.3)
+        self.dropout = nn.Dropout(dropout)
         self.node = nn.Linear(features + 2, EMBEDDING)
         self.node_scale = nn.Parameter(torch.tensor(10.0))
         self.couplings_wanted = couplings

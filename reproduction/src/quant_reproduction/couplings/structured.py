@@ -185,24 +185,33 @@ def _forest(tuned: Snakes, problem: Snakes, test: Instances, seed: int, quick: b
 PAIRS = 100  # pairs of test images a class
 #: Networks whose QUBOs are averaged.
 MEMBERS = 3
-#: Epochs of ten steps. Without couplings more steps only overfit.
-EPOCHS: Mapping[Method, int] = {"quant": 60, "diag": 10, "pure": 10}
+#: Changes of the preset. Without couplings more steps only overfit.
+_FEW: Mapping[str, Any] = {"epochs": 10, "dropout": 0.3}
+CHANGES: Mapping[Method, Mapping[str, Any]] = {"quant": {}, "diag": _FEW, "pure": _FEW}
 QUICK_EPOCHS = 2
 
 
-def matched_pairs(seed: int, method: Method, quick: bool = False) -> dict[str, Any]:
-    """Score one method on the split of this number.
+def matched_pairs(
+    seed: int,
+    method: Method,
+    quick: bool = False,
+    first_split: int = 0,
+    members: int = MEMBERS,
+    inputs: Mapping[str, Any] | None = None,
+    **changed: Any,
+) -> dict[str, Any]:
+    """Score one method on the split of this number, counted from ``first_split``.
 
-    Coupled: one network, and the mean of several. Others: also the best permutation.
+    Coupled: one network, and the mean of several. Others: also the best permutation. ``inputs`` are
+    options of the problem; ``changed`` are those of the recipe.
     """
-    problem = WillowMatching(split_seed=seed)
+    problem = WillowMatching(split_seed=first_split + seed, **(inputs or {}))
     pairs = 10 if quick else PAIRS
-    members = MEMBERS if method == "quant" and not quick else 1
-    best = partial(
-        preset, "best", WillowMatching, method=method, epochs=QUICK_EPOCHS if quick else EPOCHS[method]
-    )
-    recipes = [best(seed=seed + 1000 * member).recipe for member in range(members)]
-    test = problem.sample(len(CLASSES) * pairs, stream(seed, "test"), "test")
+    members = members if method == "quant" and not quick else 1
+    changed = {**CHANGES[method], **changed} | ({"epochs": QUICK_EPOCHS} if quick else {})
+    best = partial(preset, "best", WillowMatching, method=method, **changed)
+    recipes = [best(seed=problem.split_seed + 1000 * member).recipe for member in range(members)]
+    test = problem.sample(len(CLASSES) * pairs, stream(problem.split_seed, "test"), "test")
     began = time.perf_counter()
     network = Ensemble(train(problem, recipe) for recipe in recipes).eval()
     found: dict[str, Any] = time_of(time.perf_counter() - began)

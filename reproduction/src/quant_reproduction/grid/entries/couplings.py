@@ -21,6 +21,14 @@ MAXCUT: Mapping[str, Mapping[str, Any]] = {f"{n} nodes": {"name": "maxcut", "nod
 KNAPSACK: Mapping[str, Any] = {"name": "knapsack", "items": 10}
 PUZZLES = {"SATNet's": "satnet", "RRN's": "rrn"}
 CLASSES = ("car", "duck", "face", "motorbike", "winebottle")
+#: Steps and shares of dropped features that were tried for Willow, on splits that are not reported.
+TRIED: Mapping[str, Mapping[str, Any]] = {
+    "600 steps, 50 % dropped": {"epochs": 60, "dropout": 0.5},
+    "1,200 steps, 70 % dropped": {"epochs": 120, "dropout": 0.7},
+    "2,000 steps, 80 % dropped": {},
+    "3,000 steps, 85 % dropped": {"epochs": 300, "dropout": 0.85},
+    "2,000 steps, 80 % dropped, rotated by 0.35": {"inputs": {"rotate": 0.35}},
+}
 #: Metrics of views.
 RULES, SECONDS = ("rules", "of", "others"), ("learning_seconds", "solve_seconds")
 ALONE = ("only_quant", "only_rival")
@@ -63,6 +71,11 @@ def _willow(job: Job) -> list[Place]:
         labels = {method: method, "quant, mean of 3": "quant, mean of 3"}
     rows = {"all classes": ""} | {name: f"_{name}" for name in CLASSES}
     return [Place(row, *both, suffix) for row, suffix in rows.items() for both in labels.items()]
+
+
+def _tried(job: Job) -> list[Place]:
+    shown = [place for place in _willow(job) if place.column == "quant"]
+    return [place._replace(row=job.row, column=place.row) for place in shown]
 
 
 def _scene(job: Job) -> list[Place]:
@@ -145,6 +158,27 @@ ENTRIES: Mapping[str, Entry] = {
         data="willow",
         splits=10,
         once=[on_chip("willow10", "ten keypoints", bits=100)],
+    ),
+    "search-willow10": Entry(
+        "Willow's ten keypoints: settings of the coupled network, on splits 100 to 104, which chose them",
+        "",
+        [
+            cell(
+                "search-willow10",
+                row,
+                "quant",
+                "willow10",
+                method="quant",
+                first_split=100,
+                members=1,
+                **options,
+            )
+            for row, options in TRIED.items()
+        ],
+        (accuracy("search-willow10", "Keypoints matched right", places=_tried),),
+        data="willow",
+        splits=5,
+        quick_rows=("2,000 steps, 80 % dropped",),
     ),
     "scene": Entry(
         "scene: pictures all of whose six labels are right",
