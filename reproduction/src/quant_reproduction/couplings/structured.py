@@ -185,9 +185,6 @@ def _forest(tuned: Snakes, problem: Snakes, test: Instances, seed: int, quick: b
 PAIRS = 100  # pairs of test images a class
 #: Networks whose QUBOs are averaged.
 MEMBERS = 3
-#: Changes of the preset. Without couplings more steps only overfit.
-_FEW: Mapping[str, Any] = {"epochs": 10, "dropout": 0.3}
-CHANGES: Mapping[Method, Mapping[str, Any]] = {"quant": {}, "diag": _FEW, "pure": _FEW}
 QUICK_EPOCHS = 2
 
 
@@ -208,7 +205,7 @@ def matched_pairs(
     problem = WillowMatching(split_seed=first_split + seed, **(inputs or {}))
     pairs = 10 if quick else PAIRS
     members = members if method == "quant" and not quick else 1
-    changed = {**CHANGES[method], **changed} | ({"epochs": QUICK_EPOCHS} if quick else {})
+    changed |= {"epochs": QUICK_EPOCHS} if quick else {}
     best = partial(preset, "best", WillowMatching, method=method, **changed)
     recipes = [best(seed=problem.split_seed + 1000 * member).recipe for member in range(members)]
     test = problem.sample(len(CLASSES) * pairs, stream(problem.split_seed, "test"), "test")

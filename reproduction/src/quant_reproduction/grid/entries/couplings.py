@@ -28,7 +28,7 @@ TRIED: Mapping[str, Mapping[str, Any]] = {
     "2,000 steps, 80 % dropped": {},
     "3,000 steps, 85 % dropped": {"epochs": 300, "dropout": 0.85},
     "2,000 steps, 80 % dropped, rotated by 0.35": {"inputs": {"rotate": 0.35}},
-    "uncoupled, Hungarian, 100 steps, 30 % dropped": {"method": "diag"},
+    "uncoupled, Hungarian, 100 steps, 30 % dropped": {"method": "diag", "epochs": 10, "dropout": 0.3},
     "uncoupled, Hungarian, 2,000 steps, 80 % dropped": {"method": "diag", "epochs": 200, "dropout": 0.8},
 }
 #: Metrics of views.
