@@ -9,9 +9,8 @@ from qubolearn.recipes import preset, train
 problem, recipe = preset("best", "visual-sudoku", size=4, hints=8)
 network = train(problem, recipe)  # the rules, from solved grids
 rules = network.hardened()
-print(
-    f"kept {rules.counts[-1]} couplings, with a gap between {rules.gaps[0][0]:.2f} and {rules.gaps[0][1]:.2f}"
-)
+low, high = rules.gaps[0]
+print(f"kept {rules.counts[-1]} couplings, with a gap between {low:.2f} and {high:.2f}")
 
 # `read`: all images of a puzzle are read correctly; `accuracy`: all cells are correct, by rules and images together
 print(evaluate(network, problem, instances=200).metrics)

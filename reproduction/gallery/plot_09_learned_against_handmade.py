@@ -49,15 +49,13 @@ encodings = {
     "by hand, 9 bits": ("C1", inserted.A, inserted.decode, chains, (1, 3, 10, 30)),
     "by hand, 16 bits": ("0.5", baseline.A, baseline.decode, None, (1, 3, 10)),
 }
-figure, (left, right) = plt.subplots(
-    1, 2, figsize=(9.5, 3.6), layout="constrained", width_ratios=[1, 1.5]
-)
+size = {"figsize": (9.5, 3.6), "width_ratios": [1, 1.5]}
+figure, (left, right) = plt.subplots(1, 2, layout="constrained", **size)
 for name, (color, A, decode, embedding, times) in encodings.items():
     success = []
     for time in times:
-        annealer = QuantumAnnealing(
-            time, reads=100, programmings=2, embedding=embedding, seed=0
-        )
+        reading = {"reads": 100, "programmings": 2, "seed": 0}
+        annealer = QuantumAnnealing(time, embedding=embedding, **reading)
         reads = annealer.sample(A)
         found = decode(reads.flatten(0, 1)).reshape(*reads.shape[:2], -1)
         success.append((found == test.answer[:, None]).all(-1).double().mean().item())

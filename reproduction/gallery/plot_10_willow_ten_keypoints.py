@@ -39,14 +39,9 @@ if train is not None:
     for name, couplings in (("coupled", True), ("uncoupled", False)):
         torch.manual_seed(0)
         network = PairMatching(problem.features, couplings)
-        fit(
-            network,
-            (train.p, train.x_true),
-            GroupPseudoLikelihood(problem.groups, masking=1.0),
-            optimizer=Adam(2e-3, Cosine()),
-            epochs=10,
-            batch_size=30,
-        )
+        loss = GroupPseudoLikelihood(problem.groups, masking=1.0)
+        how = {"optimizer": Adam(2e-3, Cosine()), "epochs": 10, "batch_size": 30}
+        fit(network, (train.p, train.x_true), loss, **how)
         bits, _ = solve_instances(network, test.p, problem=problem)
         answers[name] = problem.decode(bits)
         accuracy = problem.score(answers[name], test)["accuracy"].mean()
@@ -67,9 +62,8 @@ for axis, name in zip(axes, ("coupled", "uncoupled"), strict=True):
     pair = KeypointPair.from_flat(test.p[shown : shown + 1], problem.features)
     left, right = pair.points[0] * flip
     right = right + shift
-    for point, found, true in zip(
-        left, answers[name][shown], test.answer[shown], strict=True
-    ):
+    both = answers[name][shown], test.answer[shown]
+    for point, found, true in zip(left, *both, strict=True):
         color = "green" if found == true else "red"
         axis.plot(*zip(point.tolist(), right[found].tolist(), strict=True), color=color)
     axis.scatter(*torch.cat([left, right]).T.tolist(), s=14, color="black", zorder=3)

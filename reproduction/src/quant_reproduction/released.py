@@ -400,13 +400,11 @@ def direct(seed: int, few: int = 0) -> dict[str, Any]:
 
 def levels(seed: int, few: int = 0) -> dict[str, Any]:
     """Score Procrustes, the best constant answer and random labels."""
-    found: dict[str, Any] = {}
+    found, where = dict[str, Any](), torch.device("cpu")
     for share in (0.0, 0.01, 0.05, 0.1, 0.15, 0.2):
         label, answers = f"noise {share:.0%}" if share else "exhaustive", dict[str, Tensor]()
         for name, chain in {"procrustes, points in a chain": True, "procrustes": False}.items():
-            data = spatial_data(
-                seed, "test", SPATIAL_TRAINED["quant"], 0, share, torch.device("cpu"), few, chain
-            )
+            data = spatial_data(seed, "test", SPATIAL_TRAINED["quant"], 0, share, where, few, chain)
             U, _, Vh = torch.linalg.svd(data.inputs.reshape(-1, 3, 3).double())
             answers[name] = U @ Vh  # reflections are not excluded
         labels = spatial_labels(data.angles)
@@ -415,7 +413,7 @@ def levels(seed: int, few: int = 0) -> dict[str, Any]:
         answers["random"] = euler_matrix(spatial_decoded(chance))
         for name, R in answers.items():
             found[f"{name}, {label}"] = _summary(spatial_scores(R, data.angles))
-    flat = planar_data(seed, "test", 10, torch.device("cpu"), few=few)
+    flat = planar_data(seed, "test", 10, where, few=few)
     chance = flat.labels[torch.randperm(len(flat.labels), generator=stream(seed, "guess"))]
     for name, each in {"constant": torch.full_like(flat.labels, 127), "random": chance}.items():
         found[f"{name}, 2d"] = _summary(planar_scores(each, flat.labels))

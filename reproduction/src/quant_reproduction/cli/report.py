@@ -19,7 +19,6 @@ EXAMPLES = {
     "report": """examples:
   quant report                                     results/ -> report.html
   quant report --quick                             runs/quick/ -> report.html
-  quant report --results results --out page.html --json
   quant report --errata                            what in the paper looks like an error, computed and printed"""
 }
 

@@ -185,7 +185,6 @@ def _forest(tuned: Snakes, problem: Snakes, test: Instances, seed: int, quick: b
 PAIRS = 100  # pairs of test images a class
 #: Networks whose QUBOs are averaged.
 MEMBERS = 3
-QUICK_EPOCHS = 2
 
 
 def matched_pairs(
@@ -197,15 +196,14 @@ def matched_pairs(
     inputs: Mapping[str, Any] | None = None,
     **changed: Any,
 ) -> dict[str, Any]:
-    """Score one method on the split of this number, counted from ``first_split``.
+    """Score one network and the mean of several, or without couplings also the best permutation.
 
-    Coupled: one network, and the mean of several. Others: also the best permutation. ``inputs`` are
-    options of the problem; ``changed`` are those of the recipe.
+    Splits are counted from ``first_split``; ``inputs`` and ``changed`` are options of problem and recipe.
     """
     problem = WillowMatching(split_seed=first_split + seed, **(inputs or {}))
     pairs = 10 if quick else PAIRS
     members = members if method == "quant" and not quick else 1
-    changed |= {"epochs": QUICK_EPOCHS} if quick else {}
+    changed |= {"epochs": 2} if quick else {}
     best = partial(preset, "best", WillowMatching, method=method, **changed)
     recipes = [best(seed=problem.split_seed + 1000 * member).recipe for member in range(members)]
     test = problem.sample(len(CLASSES) * pairs, stream(problem.split_seed, "test"), "test")

@@ -76,9 +76,8 @@ def _puzzles(set: SetName, seed: int, quick: bool) -> tuple[Sudoku, Instances]:
 def _scores(right: Tensor, test: Instances) -> dict[str, Any]:
     """Return the share of solved puzzles, and of those with 17 hints."""
     hardest = (test.p > 0).sum(1) == 17
-    return _share(right) | (
-        {"accuracy_17": right[hardest].double().mean().item()} if bool(hardest.any()) else {}
-    )
+    more = {"accuracy_17": right[hardest].double().mean().item()} if bool(hardest.any()) else {}
+    return _share(right) | more
 
 
 @torch.no_grad()

@@ -148,13 +148,10 @@ def pair_panel(images: WillowImages, pairs: Pairs, P: Tensor, index: int) -> Pan
         for image, left, width, h in zip(both, lefts.tolist(), widths.tolist(), half, strict=True)
     ]
     right, k = P[index] == pair.P, len(pair.P)
-    series = {
-        name: torch.cat([x[these], y[pair.P[these]]]) for name, these in (("right", right), ("wrong", ~right))
-    }
+    parts, ends = {"right": right, "wrong": ~right}.items(), enumerate(P[index].tolist())
+    series = {name: torch.cat([x[these], y[pair.P[these]]]) for name, these in parts}
     points = {name: ends.tolist() for name, ends in series.items() if len(ends)}
-    lines = [
-        [x[node].tolist(), y[found].tolist()] for node, found in enumerate(P[index].tolist()) if found < k
-    ]
+    lines = [[x[node].tolist(), y[found].tolist()] for node, found in ends if found < k]
     made = panels.clouds(f"{images.classes[both[0]]}: {int(right.sum())} of {k} right", points, lines)
     missed = [[x[node].tolist(), y[pair.P[node]].tolist()] for node in (~right).nonzero()[:, 0].tolist()]
     return {**made, "missed": missed, "images": places}

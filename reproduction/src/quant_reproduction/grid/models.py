@@ -20,14 +20,7 @@ from torch import Tensor, nn
 from quant_reproduction.grid.jobs import Job
 from quant_reproduction.grid.side_by_side import joins, trained_together
 from quant_reproduction.presets import recipe_for
-from quant_reproduction.problems.clouds import (
-    STAGES,
-    euler_matrix,
-    geodesic_so2,
-    geodesic_so3,
-    rotation_2d,
-    solve_stages,
-)
+from quant_reproduction.problems import clouds as rigid
 from quant_reproduction.problems.pointset import CloudPairs, PointSet
 from quant_reproduction.problems.rotation import MatchedClouds, Rotation
 from qubolearn.data.contract import Split
@@ -61,8 +54,8 @@ class Model:
         whole = stages[0]
         if len(runs) > 1:
             names = [problem.stage if isinstance(problem, Rotation) else problem.name for problem in stages]
-            if names != list(STAGES) or not isinstance(whole, Rotation):
-                expected = f"one run, or rotation's stages {', '.join(STAGES)}"
+            if names != list(rigid.STAGES) or not isinstance(whole, Rotation):
+                expected = f"one run, or rotation's stages {', '.join(rigid.STAGES)}"
                 raise QubolearnError(f"runs of {', '.join(names)}; expected {expected}")
             whole = replace(whole, stage="all")
         return cls(whole, stages, tuple(run.network() for run in runs))
@@ -77,7 +70,7 @@ class Model:
             return problem.decode(states)
 
         predictors = [partial(predict, *stage) for stage in zip(self.networks, self.stages, strict=True)]
-        return predictors[0](p) if len(predictors) == 1 else solve_stages(predictors, p)
+        return predictors[0](p) if len(predictors) == 1 else rigid.solve_stages(predictors, p)
 
     def evaluate(
         self, solver: Solver | None, count: int, seed: int, device: torch.device, split: Split = "test"
@@ -141,22 +134,25 @@ def planar_panels(pairs: CloudPairs, index: int, angle: Tensor) -> tuple[Panel, 
     """Return a pair before and after rotating the reference back."""
     template = pairs.template[index, : pairs.template_counts[index]]
     reference = pairs.reference[index, : pairs.reference_counts[index]]
-    error = geodesic_so2(angle, pairs.angle[index]).item()
+    error = rigid.geodesic_so2(angle, pairs.angle[index]).item()
     none = torch.zeros(len(reference), dtype=torch.bool)
     first = Panel(template, reference, f"turned by {torch.rad2deg(pairs.angle[index]).item():.1f}°", none)
-    turned = reference @ rotation_2d(angle)
+    turned = reference @ rigid.rotation_2d(angle)
     return first, first._replace(reference=turned, title=f"turned back, {error:.1f}° left")
 
 
 def spatial_panels(clouds: MatchedClouds, index: int, angles: Tensor, stages: bool = True) -> list[Panel]:
     """Return clouds before and after undoing α, β and γ."""
     template, reference = clouds.template[index], clouds.reference[index]
-    R = euler_matrix(clouds.angles[index])
+    R = rigid.euler_matrix(clouds.angles[index])
     wrong = (reference - template @ R.mT).square().sum(-1) > SAME_POINT**2
-    panels = [Panel(template, reference, f"turned by {geodesic_so3(R, torch.eye(3)).item():.1f}°", wrong)]
+    panels = [
+        Panel(template, reference, f"turned by {rigid.geodesic_so3(R, torch.eye(3)).item():.1f}°", wrong)
+    ]
     for count in (1, 2, 3) if stages else (3,):
-        undone = euler_matrix(angles * (torch.arange(3) < count))  # x = R y, so a row xᵀ becomes xᵀ · undone
-        title = f"{', '.join('αβγ'[:count])} undone, {geodesic_so3(R, undone).item():.1f}° left"
+        # x = R y, so a row xᵀ becomes xᵀ · undone
+        undone = rigid.euler_matrix(angles * (torch.arange(3) < count))
+        title = f"{', '.join('αβγ'[:count])} undone, {rigid.geodesic_so3(R, undone).item():.1f}° left"
         panels.append(Panel(template, reference @ undone, title, wrong))
     return panels
 
@@ -197,7 +193,8 @@ def aligned_clouds(model: Model, solver: str, instances: int, seed: int) -> Alig
         spatial = lambda index: spatial_panels(clouds, index, angles[index], len(model.networks) > 1)  # noqa: E731
         return Aligned(turn, error, clouds.template, spatial)
     if isinstance(problem, Rotation):
-        raise QubolearnError(f"stage {problem.stage} alone aligns nothing; give three: {', '.join(STAGES)}")
+        stages = ", ".join(rigid.STAGES)
+        raise QubolearnError(f"stage {problem.stage} alone aligns nothing; give three: {stages}")
     raise QubolearnError(f"a run of {problem.name} has no clouds to align; give one of pointset or rotation")
 
 
@@ -236,7 +233,7 @@ def training_runs(
     whole = make_problem(**problem)
     parts: list[Problem] = [whole]
     if in_stages and isinstance(whole, Rotation):
-        parts = [replace(whole, stage=stage) for stage in STAGES]
+        parts = [replace(whole, stage=stage) for stage in rigid.STAGES]
     return [(part, recipe_for(protocol, part, seed=seed, **(overrides or {}))) for part in parts]
 
 

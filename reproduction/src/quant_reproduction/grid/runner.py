@@ -79,10 +79,7 @@ def room_on_gpu() -> int:
 
 
 class LocalPool:
-    """Processes of this machine: ``workers`` on a device, and ``on_gpu``.
-
-    Each has its own executor, so that a crash affects one job only.
-    """
+    """Processes of this machine, ``workers`` on a device and ``on_gpu``; a crash affects one job only."""
 
     def __init__(self, workers: int, device: Device = "cpu", on_gpu: int = 0, work: Work = run_job) -> None:
         self._sizes: dict[Device, int] = {device: workers, **({"cuda": on_gpu} if on_gpu else {})}
@@ -159,10 +156,7 @@ class LocalPool:
 
 
 def _has_room(job: Job, device: Device, running: Sequence[Job], trained: set[str], most: int) -> bool:
-    """Return True if a job may start beside others on its device.
-
-    Networks in ``trained`` exist; at ``most`` this many jobs on a GPU may keep a core busy.
-    """
+    """Return True if a job may start beside others on its device; ``most`` may keep a core busy on a GPU."""
     training = [each for each in running if network_of(each) not in trained]
     if network_of(job) in map(network_of, training):
         return False

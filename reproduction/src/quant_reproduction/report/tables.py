@@ -171,9 +171,8 @@ def medians_table(report: Report) -> Table:
         "(r) the released code#",
         "verdict",
     ]
-    return Table(
-        ["", *heads], rows, ["Wrapped errors are of the first instances of each seed, which records hold."]
-    )
+    note = "Wrapped errors are of the first instances of each seed, which records hold."
+    return Table(["", *heads], rows, [note])
 
 
 def view_table(report: Report, name: str) -> Table:

@@ -53,9 +53,8 @@ def on_chip(item: str, row: str, **options: Any) -> Job:
 
 def tried(row: str, method: str = "quant", **options: Any) -> Job:
     """Return the job of settings of one network, on a split that is not reported."""
-    return cell(
-        "search-willow10", row, method, "willow10", method=method, first_split=100, members=1, **options
-    )
+    options |= {"method": method, "first_split": 100, "members": 1}
+    return cell("search-willow10", row, method, "willow10", **options)
 
 
 def _of_quant(label: str) -> Places:
