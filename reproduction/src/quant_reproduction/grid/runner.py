@@ -125,9 +125,8 @@ class LocalPool:
             for job in list(waiting):
                 device: Device = "cuda" if self._on_gpu and suits_gpu(job) else self._device
                 others = [each for each, on, _ in running.values() if on == device]
-                most = (
-                    BUSY_PER_GPU + idle if self._on_gpu else self._sizes[device]
-                )  # the cores have jobs, too
+                # beside a GPU the cores have jobs, too
+                most = BUSY_PER_GPU + idle if self._on_gpu else self._sizes[device]
                 if self._free[device] and _has_room(job, device, others, trained, most):
                     executor = self._free[device].pop()
                     waiting.remove(job)
