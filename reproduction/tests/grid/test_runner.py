@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from grids import accident, done, forever, job, visible, wait_until
 
+from quant_reproduction.cli import reproduce
 from quant_reproduction.grid import runner
 from quant_reproduction.grid.jobs import Job, Outcome, Store
 from quant_reproduction.grid.runner import LocalPool, run_jobs, suits_gpu
@@ -170,6 +172,16 @@ def test_idle_cores_let_more_jobs_use_the_gpu(busy_cores: bool, monkeypatch: pyt
     with Threads(2, on_gpu=6, work=work) as pool:
         assert len(list(pool.outcomes(jobs, lambda: False))) == len(jobs)
     assert max(counts) == most
+
+
+@pytest.mark.parametrize(("cores", "on_cores"), [(16, 16 - runner.BUSY_PER_GPU), (2, 1)])
+def test_jobs_of_a_gpu_have_cores_to_themselves(
+    cores: int, on_cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "cores", lambda: cores)
+    monkeypatch.setattr(runner, "room_on_gpu", lambda: runner.JOBS_PER_GPU)
+    pool = reproduce.pool_of(Namespace(device="auto", processes=None), 1000)
+    assert pool._sizes == {"cpu": on_cores, "cuda": runner.JOBS_PER_GPU}
 
 
 def test_with_a_gpu_each_job_runs_where_it_is_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

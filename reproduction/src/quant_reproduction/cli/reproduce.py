@@ -190,7 +190,7 @@ def pool_of(args: argparse.Namespace, jobs: int) -> LocalPool:
             raise QubolearnError("--device cuda, but torch finds no GPU here; use cpu")
         return LocalPool(min(args.processes or runner.JOBS_PER_GPU, jobs or 1), "cuda")
     on_gpu = runner.room_on_gpu() if args.device == "auto" else 0
-    free = max(1, runner.cores() - on_gpu // 12)  # processes mostly wait for the GPU
+    free = max(1, runner.cores() - min(on_gpu, runner.BUSY_PER_GPU))  # no more busy jobs than cores
     return LocalPool(min(args.processes or free, jobs or 1), "cpu", on_gpu)
 
 

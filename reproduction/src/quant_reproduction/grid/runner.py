@@ -32,7 +32,7 @@ Device = Literal["cpu", "cuda"]
 Work = Callable[[Job], Outcome]
 
 #: Jobs at a time on one GPU, those of them that keep a core busy (stacks do not), and the memory that each needs.
-JOBS_PER_GPU, BUSY_PER_GPU, BYTES_PER_JOB = 24, 6, 5 * 2**30
+JOBS_PER_GPU, BUSY_PER_GPU, BYTES_PER_JOB = 24, 4, 5 * 2**30
 #: Seconds between calls of ``stop``, starts of a job whose worker dies, and seconds that NVIDIA's MPS may take.
 TICK, TRIES, MPS_SECONDS = 0.2, 2, 20.0
 
