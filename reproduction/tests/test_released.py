@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from quant_reproduction import released, stacks
+from quant_reproduction.baselines import graphs
 from quant_reproduction.datasets.files import data_folder
 from quant_reproduction.problems.clouds import aqm_expansion
 from quant_reproduction.report.compare import levels
@@ -208,13 +209,21 @@ def test_cuda_graphs_of_several_stacks_take_the_steps_of_the_cpu(kind: Any, tmp_
 
 
 def test_the_input_of_willow_is_that_of_the_released_file() -> None:
-    """Forbidden pairs hold 0.0036; 96.57 % of the best are right there."""
+    """Forbidden pairs hold 0.0036; 96.57 % of the best are right there, and 98.79 % of those for training."""
     needs("willow")
+    needs("alexnet")
     data = released.graph_data("willow", 0, "test", CPU)
     W = data.inputs.reshape(-1, 4, 4, 4, 4)
     assert len(W) == 846
     assert W[:, 0, 1, 0, 2].unique().tolist() == pytest.approx([0.0036]) == W[:, 0, 1, 2, 1].unique().tolist()
     assert released.direct(0)["exhaustive"]["accuracy"] == pytest.approx(0.9657, abs=0.03)
+    trained = released.graph_data("willow", 0, "train", CPU)
+    best = graphs.direct(trained.inputs.reshape(-1, 16, 16))
+    assert (best == trained.angles).all(1).double().mean().item() == pytest.approx(0.9879, abs=0.01)
+    assert (stacks.SETTINGS["willow"].epochs, stacks.SETTINGS["five"].epochs) == (
+        300,
+        450,
+    )  # those of the text
     assert sorted(stacks.chip_mask(15).triu(1).nonzero().tolist())[-3:] == [[11, 12], [11, 13], [11, 14]]
     assert int(stacks.chip_mask(15).triu(1).sum()) == 31
     assert int(stacks.chip_mask(8).triu(1).sum()) == 16

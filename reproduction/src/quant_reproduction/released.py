@@ -5,7 +5,7 @@ angle; their errors wrap at 30 degrees; angles of rotations are Euler angles of 
 positive components; wrong matches displace nearly all points; the loss compares all pairs of a
 batch; rotations are scored on binned labels in whole degrees; trained shapes are in the test set;
 graphs are trained at a rate of 1e-5. Our data differ: clouds are 1,024 sampled points, not mesh
-vertices; features of Willow are those behind the ReLU; graphs are solved exactly, not by neal.
+vertices; graphs are solved exactly, not by neal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch import Tensor
 from quant_reproduction.baselines import graphs
 from quant_reproduction.datasets.modelnet import load_modelnet
 from quant_reproduction.datasets.shapes2d import load_outlines
-from quant_reproduction.datasets.willow import read_features, read_willow
+from quant_reproduction.datasets.willow import patch_features, read_willow
 from quant_reproduction.grid.jobs import packed, record_digest
 from quant_reproduction.grid.models import device, time_of
 from quant_reproduction.presets import Method
@@ -205,8 +205,7 @@ def graph_data(kind: Kind, seed: int, split: str, device: torch.device, few: int
 def willow_graphs(seed: int, split: str, generator: torch.Generator, few: int = 0) -> tuple[Tensor, Tensor]:
     """Return W ``[pairs, 256]`` and permutations of keypoints 0 to 3."""
     images, pairs = read_willow(), []
-    features = torch.cat([read_features(layer, images) for layer in ("relu4", "relu5")], -1).double()
-    features = torch.nn.functional.normalize(features[:, :4], dim=-1)
+    features = torch.nn.functional.normalize(patch_features(4).double(), dim=-1)
     points = images.keypoints_squashed()[:, :4].double() / 256
     for name in sorted(set(images.classes)):
         members = torch.tensor([index for index, each in enumerate(images.classes) if each == name])

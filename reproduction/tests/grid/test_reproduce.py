@@ -125,6 +125,19 @@ def test_a_failed_job_is_reported_once_and_the_others_are_done(
 
 
 @pytest.mark.usefixtures("items")
+def test_the_time_and_load_of_the_whole_grid_are_stored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reproduce, "ENTRIES", {"well": reproduce.ENTRIES["well"]})
+    code, result, _ = call(capsys, "all", "--out", str(tmp_path))
+    grid = json.loads((tmp_path / "grid.json").read_text())
+    (piece,) = grid["pieces"]
+    assert (code, grid["jobs"], piece["jobs"]) == (0, 3, 3)
+    assert result["whole"] == {"seconds": grid["seconds"], "pieces": 1}
+    assert 0 <= piece["mean_load"] <= piece["peak_load"] + 0.1
+
+
+@pytest.mark.usefixtures("items")
 def test_all_leaves_out_what_lacks_its_data_and_a_named_item_must_have_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,15 +100,21 @@ def run_reproduce(args: argparse.Namespace, output: Output) -> int:
     grid = {name: jobs[first::parts] for name, jobs in grid.items()}
     jobs = [job for name in grid for job in grid[name]]
     before, began = sum(store.get(job) is not None for job in jobs), time.monotonic()
-    end = began + 60 * args.minutes
+    end, loads = began + 60 * args.minutes, dict[int, float]()
+
+    def stop() -> bool:
+        loads[int(time.monotonic())] = os.getloadavg()[0]
+        return bool(caught) or time.monotonic() > end
+
     suffix = " --quick" * args.quick + (f" --device {args.device}" if args.device != "auto" else "")
     with stop_on_signals() as caught, pool_of(args, len(jobs)) as pool, progress(output, len(jobs)) as watch:
-        outcomes = run_jobs(jobs, store, pool, watch, lambda: bool(caught) or time.monotonic() > end, suffix)
+        outcomes = run_jobs(jobs, store, pool, watch, stop, suffix)
     seconds = round(time.monotonic() - began, 1)
     failed = [outcome for outcome in outcomes if outcome.record is None]
     done = len(outcomes) - len(failed)
-    if not named and not missing and parts == 1:
-        add_piece(store, jobs, before, {"jobs": done - before, "seconds": seconds})
+    if not named and not missing and parts == 1 and loads:
+        load = {"mean_load": round(statistics.fmean(loads.values()), 1), "peak_load": max(loads.values())}
+        add_piece(store, jobs, before, {"jobs": done - before, "seconds": seconds, **load})
     errors = [{"job": o.job.name, "error": o.error, "log": str(store.log(o.job))} for o in failed]
     result: dict[str, Any] = {"jobs": len(jobs), "done": done, "failed": errors, "missing_data": missing}
     result |= {"seconds": seconds, "out": str(store.folder)}
@@ -147,7 +153,7 @@ def list_items(grid: Mapping[str, Sequence[Job]], store: Store, quick: bool, out
     for name, jobs in grid.items():
         entry = ENTRIES[name]
         done = sum(store.get(job) is not None for job in jobs)
-        lacking, data = missing_data(entry, quick), entry.needs(quick)
+        lacking, data = missing_data(entry, quick), entry.needs(quick).replace(" ", " and ")
         needs = f" [needs the dataset {data}{': missing' if lacking else ''}]" if data else ""
         paper, counted = entry.paper or "beyond it", f"{done} of {len(jobs)}"
         output.say(f"{name:<18}{paper:<{wide}}{counted:<12}{entry.title}{needs}")
@@ -160,8 +166,8 @@ def list_items(grid: Mapping[str, Sequence[Job]], store: Store, quick: bool, out
 def missing_data(entry: Entry, quick: bool) -> str:
     """Return how to get an entry's dataset if it is missing."""
     try:
-        if data := entry.needs(quick):
-            data_folder(data)
+        for name in entry.needs(quick).split():
+            data_folder(name)
     except QubolearnError as error:
         return f"{error}, or run it with --quick, which generates its data" if entry.generated else str(error)
     return ""

@@ -18,9 +18,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.nn.functional import conv2d, max_pool2d, normalize, pad, relu
 
-from quant_reproduction.datasets.files import data_folder, load_npz, note_file
+from quant_reproduction.datasets.files import cached_data, data_folder, load_npz, note_file
 from qubolearn.errors import QubolearnError, missing_extra
 from qubolearn.random import stream
 
@@ -30,6 +30,8 @@ KEYPOINTS = 10
 SIDE = 256  # pixels of the square images of the compact form
 VGG_LAYERS = ("relu4_2", "relu5_1")
 AlexNetLayer = Literal["relu1", "relu2", "relu3", "relu4", "relu5"]
+#: Pixels that conv5 of AlexNet sees for one output, and channels of the images it was trained on: mean and deviation.
+SEEN, RED_GREEN_BLUE = 163, torch.tensor([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]])
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,33 @@ def read_willow(folder: Path | str | None = None) -> WillowImages:
 def read_features(layer: str, images: WillowImages, folder: Path | str | None = None) -> Tensor:
     """Read AlexNet features at keypoints: ``[images, 10, C]``."""
     return _layers("willow_alexnet_features.npz", [layer], images, folder)[0]
+
+
+@cached_data(1)
+def patch_features(keypoints: int) -> Tensor:
+    """Return AlexNet's conv4 and conv5 before the ReLU ``[images, keypoints, 512]``, as the released code reads them.
+
+    They are the center of a patch of 224 x 224 pixels around each keypoint, truncated to pixels; images are reflected
+    at their borders. The center sees no padding of the patch, only ``SEEN`` x ``SEEN`` pixels of it.
+    """
+    images, path = read_willow(), data_folder("alexnet") / "alexnet_conv_imagenet.npz"
+    names = [(f"features.{layer}.weight", f"features.{layer}.bias") for layer in (0, 3, 6, 8, 10)]
+    arrays = load_npz(
+        path, {name: ("f", dims) for pair in names for name, dims in zip(pair, (4, 1), strict=True)}
+    )
+    layers = [[torch.from_numpy(arrays[name]) for name in pair] for pair in names]
+    note_file(os.path.commonpath(images.files))
+    mean, deviation = RED_GREEN_BLUE[:, :, None, None]
+    found = []
+    for file, points in zip(images.files, images.keypoints_squashed()[:, :keypoints].long(), strict=True):
+        pixels = torch.from_numpy(np.array(decoded_image(file))).permute(2, 0, 1) / 255
+        wide = pad((pixels - mean) / deviation, (SEEN // 2 + 1,) * 4, mode="reflect")
+        h, outputs = torch.stack([wide[:, y : y + SEEN, x : x + SEEN] for x, y in points.tolist()]), []
+        for place, (weight, bias) in enumerate(layers):
+            outputs.append(conv2d(h, weight, bias, stride=4 if place == 0 else 1))
+            h = max_pool2d(relu(outputs[-1]), 3, 2) if place < 2 else relu(outputs[-1])
+        found.append(torch.cat([outputs[-2][:, :, 1, 1], outputs[-1][:, :, 0, 0]], 1))
+    return torch.stack(found)
 
 
 def read_vgg_features(images: WillowImages, folder: Path | str | None = None) -> Tensor:

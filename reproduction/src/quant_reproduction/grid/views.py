@@ -150,7 +150,7 @@ class Entry:
     cells: Sequence[Job]  # of the full grid, at seed 0
     views: tuple[View, ...] = ()
     figures: tuple[str, ...] = ()  # labels in a record's metrics that hold a figure
-    data: str = ""  # the dataset that it needs: a folder in QUBOLEARN_DATA
+    data: str = ""  # the datasets that it needs: folders in QUBOLEARN_DATA
     one_seed: bool = False  # as of all figures
     splits: int = 0  # seeds of a full run, if every seed is a split
     more: Mapping[str, int] = field(default_factory=dict)  # column, or "row | column" -> more seeds
@@ -173,7 +173,7 @@ class Entry:
         return made
 
     def needs(self, quick: bool) -> str:
-        """Return the dataset that a run needs, or ""."""
+        """Return the datasets that a run needs, or ""."""
         return "" if quick and self.generated else self.data
 
 
