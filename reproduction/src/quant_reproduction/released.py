@@ -5,7 +5,8 @@ angle; their errors wrap at 30 degrees; angles of rotations are Euler angles of 
 positive components; wrong matches displace nearly all points; the loss compares all pairs of a
 batch; rotations are scored on binned labels in whole degrees; trained shapes are in the test set;
 graphs are trained at a rate of 1e-5. Our data differ: clouds are 1,024 sampled points, not mesh
-vertices; graphs are solved exactly, not by neal.
+vertices, in random order or in a chain, which resembles the order in a mesh file; graphs are solved
+exactly, not by neal.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -267,19 +268,25 @@ def variants(kind: Kind, method: Method) -> list[tuple[int, bool]]:
 
 
 def nets_of(
-    kind: Kind, method: Method, layers: int, seeds: Sequence[int], sizes: Sequence[int], noisy: Sequence[bool]
+    kind: Kind,
+    method: Method,
+    layers: int,
+    seeds: Sequence[int],
+    sizes: Sequence[int],
+    noisy: Sequence[bool],
+    chain: bool = False,
 ) -> list[Net]:
-    """Return the networks of a stack; only the smallest has noisy ones."""
+    """Return the networks of a stack; only the smallest has noisy ones, and chains have one variant."""
     stages, made = range(3 if kind == "3d" else 1), []
     for each in noisy:
-        ways = variants(kind, method)[: 1 if each else None]
+        ways = variants(kind, method)[: 1 if each or chain else None]
         widths = [hidden for hidden in sizes if not each or (kind, layers, hidden) == ("3d", 3, 32)]
         every = itertools.product(seeds, widths, ways, stages)
         made += [Net(s, h, k, stage, pairs, each) for s, h, (k, pairs), stage in every]
     return made
 
 
-def training_runs(stacks: Sequence[Stack], folder: Path, few: int = 0) -> list[Training]:
+def training_runs(stacks: Sequence[Stack], folder: Path, few: int = 0, chain: bool = False) -> list[Training]:
     """Return the training runs of one kind, whose data are generated once."""
     made: dict[Any, Data] = {}
     kind, where = stacks[0].kind, stacks[0].device
@@ -296,7 +303,7 @@ def training_runs(stacks: Sequence[Stack], folder: Path, few: int = 0) -> list[T
             p = data.inputs @ classes_of("2d")[1].to(where)
             made[each] = Data(p, data.labels, data.angles, data.trained)
         elif kind == "3d":
-            made[each] = spatial_data(seed, "train", shapes, stage, share, where, few)
+            made[each] = spatial_data(seed, "train", shapes, stage, share, where, few, chain)
         else:
             made[each] = graph_data(kind, seed, "train", where, 4 * stacks[0].setting.batch if few else 0)
     inputs = torch.cat([each.inputs for each in made.values()])
@@ -311,35 +318,50 @@ def training_runs(stacks: Sequence[Stack], folder: Path, few: int = 0) -> list[T
     return found
 
 
+def at_once(where: torch.device) -> bool:
+    """Return True if all cells of a kind train together."""
+    return where.type == "cuda"
+
+
 def cell(
-    seed: int, kind: Kind, method: Method, layers: int, hidden: int, noisy: bool = False, few: int = 0
+    seed: int,
+    kind: Kind,
+    method: Method,
+    layers: int,
+    hidden: int,
+    noisy: bool = False,
+    few: int = 0,
+    chain: bool = False,
 ) -> dict[str, Any]:
     """Train the networks of a cell and score them as the released code does.
 
     A GPU trains all cells of a kind together, and seconds are those of all.
     """
     where = device()
-    together, alike = where.type == "cuda", kind in ("five", "willow")
+    together, alike = at_once(where), kind in ("five", "willow")
     seeds = range(max(SEEDS[kind], seed + 1)) if together else (seed,)
     sizes = (32, 78) if together and not alike else (hidden,)
     methods: Sequence[Method] = ("quant", "diag", "pure") if together and kind != "five" else (method,)
 
     def stack_of(method: Method, layers: int) -> Stack:
-        nets = nets_of(kind, method, layers, seeds, sizes, (False, True) if together else (noisy,))
+        nets = nets_of(kind, method, layers, seeds, sizes, (False, True) if together else (noisy,), chain)
         return Stack(kind, method, layers, nets, where)
 
-    name = f"{kind}-{'-'.join(map(str, (*seeds, *sizes, noisy and not together, few)))}-{record_digest()}"
+    parts = [kind, *seeds, *sizes, noisy and not together, few] + ["chain"] * chain
+    parts += [] if together else [method, layers]
+    name = "-".join(map(str, [*parts, record_digest()]))
     folder = Path(os.environ.get("QUBOLEARN_RELEASED", "runs/released")) / name
     folder.mkdir(parents=True, exist_ok=True)
     file, stack = folder / f"{method}-L{layers}.safetensors", stack_of(method, layers)
     with lock_folder(folder, wait=True):  # others wait for the first job's networks
         if not stack.restore(file, only_done=True)[1]:
             every = [stack_of(m, n) for m in methods for n in ((3, 5) if together else (layers,))]
-            train_together(training_runs(every, folder, few))
+            train_together(training_runs(every, folder, few, chain))
     seconds = stack.restore(file)[2]
     found: dict[str, Any] = {**time_of(round(seconds, 3)), "trained_together": len(stack.nets)}
-    tests = {"2d": _planar_tests, "3d": _spatial_tests}.get(kind, _graph_tests)
-    ways = variants(kind, method)[: 1 if noisy else None]
+    spatial: Any = partial(_spatial_tests, chain=chain)
+    tests = {"2d": _planar_tests, "3d": spatial}.get(kind, _graph_tests)
+    ways = variants(kind, method)[: 1 if noisy or chain else None]
     for k, pairs in ways:
         wanted = (seed, hidden, k, 0, pairs, noisy)
         mine = [i for i, net in enumerate(stack.nets) if net._replace(stage=0) == wanted]
@@ -370,10 +392,10 @@ def _planar_tests(stack: Stack, few: int) -> Iterator[tuple[str, dict[str, Any]]
             yield from ((label, _summary(degrees[some])) for label, some in parts.items() if bool(some.any()))
 
 
-def _spatial_tests(stack: Stack, few: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def _spatial_tests(stack: Stack, few: int, chain: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     for share in (0.0, 0.01, 0.05, 0.1, 0.15, 0.2):
         shapes = SPATIAL_TRAINED[stack.method]
-        data = spatial_data(stack.nets[0].seed, "test", shapes, 0, share, stack.device, few)
+        data = spatial_data(stack.nets[0].seed, "test", shapes, 0, share, stack.device, few, chain)
         degrees = spatial_scores(spatial_answers(stack, data.inputs.reshape(-1, 3, 3)), data.angles)
         yield f"noise {share:.0%}" if share else "exhaustive", _summary(degrees)
         if share == 0.01:

@@ -7,6 +7,7 @@ Columns: (a) is the paper's protocol, (b) our recipe with the paper's p and netw
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -118,6 +119,9 @@ def as_released(kind: str) -> list[Job]:
         return trained
     noisy = {"kind": kind, **graphs.SIZES[SMALL], "noisy": True}
     trained += [make(SMALL, f"(r) {method}, noisy", "released", method=method, **noisy) for method in METHODS]
+    trained += [
+        replace(job, column=f"{job.column}, chain", options={**job.options, "chain": True}) for job in trained
+    ]
     return [*trained, make(SMALL, "levels", "released-levels")]
 
 
@@ -127,7 +131,7 @@ def of_levels(rows: Mapping[str, str]) -> Places:
 
     def places(job: Job) -> Iterable[Place]:
         if job.task != "released-levels":
-            return () if job.column.endswith("noisy") else trained(job)
+            return () if "noisy" in job.column else trained(job)
         names = ("procrustes", "procrustes, points in a chain", "constant", "random")
         return [Place(row, name, f"{name}, {label}") for row, label in rows.items() for name in names]
 
@@ -136,7 +140,7 @@ def of_levels(rows: Mapping[str, str]) -> Places:
 
 def of_noisy(job: Job) -> list[Place]:
     """Return the networks trained with wrong matches, under each test."""
-    return [Place(row, job.column, label) for row, label in WRONG.items() if job.column.endswith("noisy")]
+    return [Place(row, job.column, label) for row, label in WRONG.items() if "noisy" in job.column]
 
 
 def of_variants(shown: Mapping[str, str]) -> Places:
