@@ -6,13 +6,11 @@ import json
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from torch.nn.functional import conv2d, max_pool2d, relu
 
 from quant_reproduction.datasets.files import data_folder
-from quant_reproduction.datasets.willow import decoded_image, patch_features, read_features, read_willow
+from quant_reproduction.datasets.willow import read_features, read_willow
 from qubolearn.errors import QubolearnError
 
 
@@ -50,30 +48,3 @@ def test_the_real_dataset() -> None:
     shipped = json.loads((data_folder("willow") / "willow_keypoints.json").read_text())
     squashed = torch.tensor([row["keypoints_256"] for row in shipped])
     assert torch.allclose(images.keypoints_squashed(), squashed, atol=2e-3)
-
-
-def test_features_of_patches_are_the_center_of_the_padded_network() -> None:
-    """AlexNet on whole patches of 224 x 224 pixels, with the padding of its layers."""
-    try:
-        data_folder("willow"), data_folder("alexnet")
-    except QubolearnError as error:
-        pytest.skip(str(error))
-    images, found = read_willow(), patch_features(4)
-    assert found.shape == (304, 4, 512)
-    weights = np.load(data_folder("alexnet") / "alexnet_conv_imagenet.npz")
-    for image in (0, 99, 303):
-        pixels = np.array(decoded_image(images.files[image])) / 255
-        normal = (pixels - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
-        wide = np.pad(normal, ((112, 112), (112, 112), (0, 0)), mode="reflect")
-        for point in range(4):
-            x, y = (int(each) for each in images.keypoints_squashed()[image, point])
-            h = torch.from_numpy(wide[y : y + 224, x : x + 224]).permute(2, 0, 1)[None].float()
-            for layer, stride, padding in ((0, 4, 2), (3, 1, 2), (6, 1, 1), (8, 1, 1), (10, 1, 1)):
-                weight, bias = (
-                    torch.from_numpy(weights[f"features.{layer}.{each}"]) for each in ("weight", "bias")
-                )
-                z = conv2d(h, weight, bias, stride, padding)
-                h = max_pool2d(relu(z), 3, 2) if layer < 6 else relu(z)
-                if layer >= 8:
-                    part = slice(0, 256) if layer == 8 else slice(256, 512)
-                    torch.testing.assert_close(found[image, point, part], z[0, :, 6, 6], rtol=1e-3, atol=1e-3)

@@ -130,8 +130,7 @@ def test_the_time_and_load_of_the_whole_grid_are_stored(
 ) -> None:
     monkeypatch.setattr(reproduce, "ENTRIES", {"well": reproduce.ENTRIES["well"]})
     code, result, _ = call(capsys, "all", "--out", str(tmp_path))
-    grid = json.loads((tmp_path / "grid.json").read_text())
-    (piece,) = grid["pieces"]
+    (piece,) = (grid := json.loads((tmp_path / "grid.json").read_text()))["pieces"]
     assert (code, grid["jobs"], piece["jobs"]) == (0, 3, 3)
     assert result["whole"] == {"seconds": grid["seconds"], "pieces": 1}
     assert 0 <= piece["mean_load"] <= piece["peak_load"] + 0.1

@@ -175,9 +175,7 @@ def test_idle_cores_let_more_jobs_use_the_gpu(busy_cores: bool, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(("cores", "on_cores"), [(16, 16 - runner.BUSY_PER_GPU), (2, 1)])
-def test_jobs_of_a_gpu_have_cores_to_themselves(
-    cores: int, on_cores: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_of_a_gpu_have_cores(cores: int, on_cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "cores", lambda: cores)
     monkeypatch.setattr(runner, "room_on_gpu", lambda: runner.JOBS_PER_GPU)
     pool = reproduce.pool_of(Namespace(device="auto", processes=None), 1000)

@@ -51,10 +51,13 @@ def as_released(table: str, row: str) -> tuple[str, str, str, str]:
         else "released-3d"
     )
     if table in ("Table 2", "Table 4b", "Table 13", "Table 3", "Table 4c", "Table 11"):
-        return item, row, "(r) quant", "exhaustive" if item == "released-2d" else "noise 1%"
+        if item == "released-2d":
+            return item, row, "(r) quant", "exhaustive"
+        return item, row, "(r) quant, chain", "noise 1%"
     if table == "Table 6":
         return item, "L5 H78", "(r) quant", f"interval {row.split()[0]}"
     column = "(r) quant, noisy" if table == "Table 12b" else "(r) quant"
+    column += ", chain" if item == "released-3d" else ""
     label = "exhaustive" if row[:2] == "0 " else f"noise {row.split()[0]}%"
     size = "L5 H78" if table == "Table 8" else "L3 H32"
     return (item, size, column, label) if table != "Table 9" else ("",) * 4
