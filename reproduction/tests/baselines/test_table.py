@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import combinations
 
 import pytest
@@ -16,11 +15,6 @@ from qubolearn.problems.maxcut import MaxCut, cut_sizes
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.random import stream
 from qubolearn.solvers import ExhaustiveSearch
-
-needs_data = pytest.mark.skipif(
-    not os.environ.get("QUBOLEARN_DATA"), reason="QUBOLEARN_DATA names no data folder"
-)
-
 
 GRAPHS = [name for name, (problems, _) in BASELINES.items() if "randgraph" in problems and name != "guess"]
 
@@ -74,7 +68,9 @@ def test_three_flips_leave_no_better_packing_nearby() -> None:
         assert not (fits & ((other * values).sum(1) > worth)).any()
 
 
-@needs_data
+@pytest.mark.data("modelnet10")
+@pytest.mark.data("shapes2d")
+@pytest.mark.data("willow")
 def test_procrustes_is_exact_without_noise_and_icp_beats_one_shot_aqm(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
