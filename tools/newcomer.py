@@ -22,7 +22,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from release_check import build, clean, environment
+from release_check import build, clean, environment, wheel_of
 
 from qubolearn.provenance import machine
 
@@ -99,11 +99,11 @@ def session(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     (work / "learn.py").write_text(script())
     own = Path(sys.executable)
     if not given.quick:
-        wheel = build(folder)
         began = time.perf_counter()
         own = environment(given.python, folder, given.torch)
         taken = round(time.perf_counter() - began, 1)
         steps.append({"typed": "python -m venv mine; . mine/bin/activate", "printed": "", "seconds": taken})
+        wheel = wheel_of(build(folder), own)
         pin = (ROOT / "constraints-torch.txt").read_text().splitlines()[-1]
         for names in [*([] if given.torch else [pin]), wheel.name, "fastapi uvicorn"]:
             words = [str(wheel)] if names == wheel.name else names.split()

@@ -1,9 +1,9 @@
-"""Build sdist and wheel, install the wheel into a fresh environment without extras, and use it there.
+"""Build the sdist, and from it a wheel in a fresh environment without extras; install it and use it there.
 
     python tools/release_check.py [--python PATH ...] [--constraint FILE] [--torch FOLDER] [--out FILE]
 
-For each --python it creates a virtual environment, installs the wheel with its dependencies, trains, evaluates, solves,
-saves and loads a model, and checks the errors of missing extras. --constraint pins versions, e.g. the lowest ones:
+For each --python it builds the wheel in an environment of its own, and trains, evaluates, solves, saves and loads a
+model there; errors of missing extras are checked, too. --constraint pins versions, e.g. the lowest ones:
 
     uv pip compile --resolution lowest-direct pyproject.toml > lowest.txt
 
@@ -20,7 +20,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import zipfile
 from datetime import date
@@ -71,8 +70,8 @@ def main() -> int:
     done = []
     if not given.page:
         with tempfile.TemporaryDirectory() as scratch:
-            wheel = build(Path(scratch))
-            done = [check(python, wheel, Path(scratch), given) for python in given.python or [sys.executable]]
+            sdist = build(Path(scratch))
+            done = [check(python, sdist, Path(scratch), given) for python in given.python or [sys.executable]]
         print(json.dumps(done, indent=2))
         earlier = json.loads(given.out.read_text())["checked"] if given.out.is_file() else []
         given.out.write_text(json.dumps({"checked": merged(earlier, done)}, indent=2) + "\n")
@@ -104,24 +103,13 @@ def filled(page: str, checked: list[dict[str, Any]]) -> str:
 
 
 def build(folder: Path) -> Path:
-    """Build the sdist and from it the wheel; return its path."""
-    shutil.copytree(
-        ROOT, folder / "tree", ignore=shutil.ignore_patterns(*NOT_SOURCE.split())
-    )  # a build writes into its tree
-    backend = "import scikit_build_core.build as b, sys; print(getattr(b, sys.argv[1])(sys.argv[2]))"
-    step([sys.executable, "-c", backend, "build_sdist", str(folder)], folder / "tree")
+    """Build the sdist; return its path."""
+    ignored = shutil.ignore_patterns(*NOT_SOURCE.split())
+    shutil.copytree(ROOT, folder / "tree", ignore=ignored)  # a build writes into its tree
+    backend = f"import scikit_build_core.build as b; b.build_sdist({str(folder)!r})"
+    step([sys.executable, "-c", backend], folder / "tree")
     (sdist,) = folder.glob("*.tar.gz")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder / "source", filter="data")
-    (source,) = (folder / "source").iterdir()
-    step([sys.executable, "-c", backend, "build_wheel", str(folder)], source)
-    (wheel,) = folder.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    files = [path for path in (folder / "tree/src/qubolearn").rglob("*") if path.is_file()]
-    missing = sorted({path.relative_to(folder / "tree/src").as_posix() for path in files} - set(names))
-    if missing:
-        raise SystemExit(f"release_check: the wheel lacks {missing[:5]}")
-    return wheel
+    return sdist
 
 
 def environment(python: str, folder: Path, torch: str | None) -> Path:
@@ -134,10 +122,23 @@ def environment(python: str, folder: Path, torch: str | None) -> Path:
     return home / "bin" / "python"
 
 
-def check(python: str, wheel: Path, folder: Path, given: argparse.Namespace) -> dict[str, Any]:
-    """Install the wheel and use it; return versions and failures."""
+def wheel_of(sdist: Path, python: Path) -> Path:
+    """Build the wheel of an sdist with the Python of an environment; return its path."""
+    out = python.parents[1] / "dist"
+    step([str(python), "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(out), str(sdist)], sdist.parent)
+    return next(out.glob("*.whl"))
+
+
+def check(python: str, sdist: Path, folder: Path, given: argparse.Namespace) -> dict[str, Any]:
+    """Build and install the wheel and use it; return versions and failures."""
     own = environment(python, folder, given.torch)
     home = own.parents[1]
+    wheel = wheel_of(sdist, own)
+    names = zipfile.ZipFile(wheel).namelist()
+    files = [path for path in (folder / "tree/src/qubolearn").rglob("*") if path.is_file()]
+    missing = sorted({path.relative_to(folder / "tree/src").as_posix() for path in files} - set(names))
+    if missing:
+        raise SystemExit(f"release_check: the wheel lacks {missing[:5]}")
     pins = Path(given.constraint).read_text()
     if given.torch:
         pins = "".join(line for line in pins.splitlines(True) if not WITH_TORCH.match(line))
