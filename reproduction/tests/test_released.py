@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,6 @@ from quant_reproduction import released, stacks
 from quant_reproduction.baselines import graphs
 from quant_reproduction.datasets.files import data_folder
 from quant_reproduction.datasets.willow import decoded_image, patch_features, read_willow
-from quant_reproduction.grid.jobs import Job
-from quant_reproduction.grid.models import write_plan
-from quant_reproduction.grid.runner import network_of
 from quant_reproduction.problems.clouds import aqm_expansion
 from quant_reproduction.report.compare import levels
 from quant_reproduction.stacks import Net, Stack
@@ -185,30 +181,6 @@ def test_a_network_of_a_stack_trains_like_one_of_pytorch(
         torch.testing.assert_close(mine.detach(), layers[place].weight.T.detach(), **tight)
     assert not stack.parameters[2][1, width:].any()
     assert not stack.parameters[2][1, :, width:].any()
-
-
-@pytest.mark.parametrize(("kinds", "networks"), [(["3d"], 2 * 3), (["3d", "2d"], 2 * 3), (["3d", "3d"], 75)])
-def test_a_run_of_several_jobs_trains_all_seeds_and_sizes_at_once(
-    kinds: list[str], networks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Networks of quant: all pairs and per instance, three stages, five seeds, two sizes, and noisy ones."""
-    monkeypatch.setenv("QUBOLEARN_SHARED_NETWORKS", str(tmp_path))
-    monkeypatch.setenv("QUBOLEARN_RELEASED", str(tmp_path))
-    options = {"method": "quant", "layers": 3, "hidden": 32}
-    jobs = [Job("", "", str(i), 0, "released", {**options, "kind": kind}) for i, kind in enumerate(kinds)]
-    write_plan(jobs, tmp_path)
-    made: list[Stack] = []
-
-    def stop(stacks: list[Stack], *_: object) -> None:
-        made.extend(stacks)
-        raise InterruptedError
-
-    monkeypatch.setattr(released, "device", lambda: CPU)
-    monkeypatch.setattr(released, "training_runs", stop)
-    with pytest.raises(InterruptedError):
-        released.cell(0, "3d", "quant", 3, 32)
-    assert [len(stack.nets) for stack in made] == [networks]
-    assert network_of(jobs[0]) != network_of(replace(jobs[0], options={**options, "kind": "3d", "layers": 5}))
 
 
 def test_a_stopped_training_resumes(tmp_path: Path) -> None:

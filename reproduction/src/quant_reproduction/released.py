@@ -28,7 +28,7 @@ from quant_reproduction.datasets.modelnet import load_modelnet
 from quant_reproduction.datasets.shapes2d import load_outlines
 from quant_reproduction.datasets.willow import patch_features, read_willow
 from quant_reproduction.grid.jobs import packed, record_digest
-from quant_reproduction.grid.models import device, read_plan, time_of
+from quant_reproduction.grid.models import device, time_of
 from quant_reproduction.presets import Method
 from quant_reproduction.problems.clouds import bits_to_index, euler_matrix, rotation_2d, rotation_3d
 from quant_reproduction.stacks import Instances, Kind, Net, Stack, Training, classes_of, train_together
@@ -330,29 +330,27 @@ def cell(
 ) -> dict[str, Any]:
     """Train the networks of a cell and score them as the released code does.
 
-    A run of several jobs trains cells of a kind together, on a GPU all of them, on a core those of one
-    method and depth. Seconds are those of all.
+    A GPU trains all cells of a kind together, and seconds are those of all.
     """
     where = device()
-    together, on_gpu = not few and read_plan("released").count(kind) > 1, where.type == "cuda"
+    together, alike = where.type == "cuda", kind in ("five", "willow")
     seeds = range(max(SEEDS[kind], seed + 1)) if together else (seed,)
-    sizes = (32, 78) if together and kind not in ("five", "willow") else (hidden,)
-    methods: Sequence[Method] = (
-        ("quant", "diag", "pure") if together and on_gpu and kind != "five" else (method,)
-    )
-    depths = (3, 5) if together and on_gpu else (layers,)
+    sizes = (32, 78) if together and not alike else (hidden,)
+    methods: Sequence[Method] = ("quant", "diag", "pure") if together and kind != "five" else (method,)
 
     def stack_of(method: Method, layers: int) -> Stack:
         nets = nets_of(kind, method, layers, seeds, sizes, (False, True) if together else (noisy,), chain)
         return Stack(kind, method, layers, nets, where)
 
-    parts = [kind, *seeds, *sizes, noisy and not together, few, chain, *methods, *depths, record_digest()]
-    folder = Path(os.environ.get("QUBOLEARN_RELEASED", "runs/released")) / "-".join(map(str, parts))
+    parts = [kind, *seeds, *sizes, noisy and not together, few] + ["chain"] * chain
+    parts += [] if together else [method, layers]
+    name = "-".join(map(str, [*parts, record_digest()]))
+    folder = Path(os.environ.get("QUBOLEARN_RELEASED", "runs/released")) / name
     folder.mkdir(parents=True, exist_ok=True)
     file, stack = folder / f"{method}-L{layers}.safetensors", stack_of(method, layers)
     with lock_folder(folder, wait=True):  # others wait for the first job's networks
         if not stack.restore(file, only_done=True)[1]:
-            every = [stack_of(m, n) for m in methods for n in depths]
+            every = [stack_of(m, n) for m in methods for n in ((3, 5) if together else (layers,))]
             train_together(training_runs(every, folder, few, chain))
     seconds = stack.restore(file)[2]
     found: dict[str, Any] = {**time_of(round(seconds, 3)), "trained_together": len(stack.nets)}

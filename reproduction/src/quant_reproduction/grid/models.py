@@ -261,22 +261,15 @@ def trained(problem: Problem, recipe: Recipe) -> tuple[nn.Module, float]:
 
 def write_plan(jobs: Sequence[Job], folder: Path) -> None:
     """Store what the jobs of a run train, so that a worker can train networks together."""
-    text = [[job.seed, job.task != "train", job.options] for job in jobs if "protocol" in job.options]
-    released = [job.options["kind"] for job in jobs if job.task == "released"]
-    (folder / PLAN).write_text(json.dumps({"text": text, "released": released}))
-
-
-def read_plan(part: str) -> list[Any]:
-    """Return what the jobs of this run train under the paper's text, or the kinds of protocol (r)."""
-    file = Path(os.environ.get(SHARED, ".")) / PLAN
-    found: list[Any] = json.loads(file.read_text())[part] if file.is_file() else []
-    return found
+    plan = [[job.seed, job.task != "train", job.options] for job in jobs if "protocol" in job.options]
+    (folder / PLAN).write_text(json.dumps(plan))
 
 
 def planned() -> list[Training]:
     """Return all training runs of this run's jobs that may train together."""
+    file = Path(os.environ.get(SHARED, ".")) / PLAN
     found = list[Training]()
-    for seed, in_stages, options in read_plan("text"):
+    for seed, in_stages, options in json.loads(file.read_text()) if file.is_file() else ():
         training = {name: options.get(name) for name in ("problem", "protocol", "overrides")}
         found += training_runs(seed, **training, in_stages=in_stages)
     return [each for each in found if joins(*each)]

@@ -281,9 +281,6 @@ def stack_of(job: Job) -> str:
 @lru_cache(maxsize=10_000)
 def network_of(job: Job) -> str:
     """Return the name of what a job trains, which others may share: its stack, its network, or ""."""
-    if job.task == "released":  # those of one method and depth train together
-        names = ("kind", "chain", "method", "layers")
-        return f"released {[job.options.get(name) for name in names]}"
     training = _training(job)
     return "" if training is None else stack_of(job) or f"{training}, seed {job.seed}"
 
