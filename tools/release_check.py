@@ -2,8 +2,8 @@
 
     python tools/release_check.py [--python PATH ...] [--constraint FILE] [--torch FOLDER] [--out FILE]
 
-For each --python it builds the wheel in an environment of its own, and trains, evaluates, solves, saves and loads a
-model there; errors of missing extras are checked, too. --constraint pins versions, e.g. the lowest ones:
+For each --python it builds and installs the wheel in a fresh environment, where it trains, evaluates, solves, saves and
+loads a model; errors of missing extras are checked, too. --constraint pins versions, e.g. the lowest ones:
 
     uv pip compile --resolution lowest-direct pyproject.toml > lowest.txt
 
