@@ -23,19 +23,9 @@ from quant_reproduction.grid.entries.clouds import SEARCHES
 from quant_reproduction.grid.jobs import Store, unpacked
 from quant_reproduction.grid.paper import PROTOCOLS, PaperTable, Protocol, paper
 from quant_reproduction.grid.views import DIGITS, SEEDS, Cell
-from quant_reproduction.report import couplings, errata, numbers
+from quant_reproduction.report import compare, couplings, errata, numbers
 from quant_reproduction.report.claims import ANSWERS, SOURCES, Checked
-from quant_reproduction.report.compare import (
-    CLOSE,
-    REPRODUCED,
-    Compared,
-    count_close,
-    count_verdicts,
-    find_number,
-    find_view,
-    format_counts,
-    levels,
-)
+from quant_reproduction.report.compare import CLOSE, REPRODUCED, Compared, find_view, format_counts, levels
 from quant_reproduction.report.numbers import MARKS, Table, format_duration, format_spread, link_records
 from quant_reproduction.report.summary import COUNTED, Item, Report, gather
 from qubolearn.errors import QubolearnError, unknown_name
@@ -196,10 +186,12 @@ def orders_table(report: Report) -> Table:
             orders["chain"].append(each)
             places = {**each.table.ours[each.column], "r": (row, column.removesuffix(", chain"), view)}
             table = replace(each.table, ours={each.column: places})
-            number = find_number(report.found, table, each.row, each.column, each.metric, "r")
+            number = compare.find_number(report.found, table, each.row, each.column, each.metric, "r")
             orders["random order"].append(replace(each, numbers={"r": number}))
-    counts = {name: (count_close(of, "r"), *count_verdicts(of, "r").values()) for name, of in orders.items()}
-    rows = [(name, *map(str, count)) for name, count in counts.items()]
+    counts = [
+        (compare.count_close(of, "r"), *compare.count_verdicts(of, "r").values()) for of in orders.values()
+    ]
+    rows = [(name, *map(str, count)) for name, count in zip(orders, counts, strict=True)]
     return Table(["points", *(f"{name}#" for name in COUNTED)], rows)
 
 
