@@ -119,10 +119,8 @@ def as_released(kind: str) -> list[Job]:
         return trained
     noisy = {"kind": kind, **graphs.SIZES[SMALL], "noisy": True}
     trained += [make(SMALL, f"(r) {method}, noisy", "released", method=method, **noisy) for method in METHODS]
-    chains = [
-        {"column": f"{job.column}, chain", "options": {**job.options, "chain": True}} for job in trained
-    ]
-    trained += [replace(job, **changed) for job, changed in zip(trained, chains, strict=True)]
+    chains = [replace(job, options={**job.options, "chain": True}) for job in trained]
+    trained += [replace(job, column=f"{job.column}, chain") for job in chains]
     return [*trained, make(SMALL, "levels", "released-levels")]
 
 
